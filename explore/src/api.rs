@@ -123,7 +123,7 @@ static ENDPOINTS: &[Endpoint] = &[
     ),
     endpoint!(
         "/api/commits",
-        ["store", "offset", "limit"],
+        ["store", "before", "offset", "limit"],
         "commits, newest first",
         context::commits
     ),
@@ -135,7 +135,7 @@ static ENDPOINTS: &[Endpoint] = &[
     ),
     endpoint!(
         "/api/diff",
-        ["store", "before", "after", "path", "limit"],
+        ["store", "before", "after", "path", "from", "limit"],
         "values that differ between two commits",
         context::diff
     ),
@@ -148,7 +148,7 @@ static ENDPOINTS: &[Endpoint] = &[
     endpoint!("/api/proof/file", ["store", "commit", "path", "encoding"], "the proof", proof::file),
     endpoint!(
         "/api/weights",
-        ["store", "commit", "path"],
+        ["store", "commit", "path", "offset", "limit"],
         "values and bytes below each child",
         context::weights
     ),

@@ -104,6 +104,15 @@ if (context) {
   expect((await download).suggestedFilename().endsWith(".v2"), "the proof has another name");
 }
 
+// A difference goes on where it was cut.
+if (context) {
+  await open(`#/diff?store=${context.store}&limit=3`);
+  const first = await page.locator("tbody tr").first().textContent();
+  await page.getByRole("button", { name: "go on" }).press("Enter");
+  await page.waitForFunction((first) => document.querySelector("tbody tr") && document.querySelector("tbody tr").textContent !== first, first, { timeout: 10_000 });
+  expect(/from=/.test(page.url()), `where it goes on is not in ${page.url()}`);
+}
+
 // A chart by the keyboard: a point is selected, pinned, and in the link.
 if (traced.length) {
   await open("#/timeline");

@@ -516,7 +516,7 @@ impl Store {
     /// The commit that the store took last. At most one read.
     pub fn last_commit(&self) -> Result<Option<CommitHash>> {
         if let Some(history) = &self.history {
-            return Ok(history.log(1)?.pop());
+            return Ok(history.log(None, 1)?.pop());
         }
         match self.newest_commit() {
             0 => Ok(None),
@@ -539,13 +539,41 @@ impl Store {
         )
     }
 
+    /// Those that the store took before `commit`, newest first, to go on with a log from its last commit. One read each
+    /// and that of `commit`. `Missing` for an unknown commit.
+    pub fn log_before(&self, commit: &CommitHash, limit: usize) -> Result<Vec<CommitHash>> {
+        let answer = |all: &Vec<CommitHash>| {
+            Answer::Digest(Some(Digest::of_all(all.iter().map(|it| Some(&it[..])))))
+        };
+        trace::store_call(
+            self.options.recorder.as_ref(),
+            Action::LogBefore,
+            |to| to.hash(commit).number(limit as u64),
+            answer,
+            || self.before(commit, limit),
+        )
+    }
+
     fn newest(&self, limit: usize) -> Result<Vec<CommitHash>> {
         let _span = self.span(Operation::Log);
-        if let Some(history) = &self.history {
-            return history.log(limit);
+        match &self.history {
+            Some(history) => history.log(None, limit),
+            None => self.listed(self.newest_commit(), limit),
         }
+    }
+
+    fn before(&self, commit: &CommitHash, limit: usize) -> Result<Vec<CommitHash>> {
+        let _span = self.span(Operation::Log);
+        if let Some(history) = &self.history {
+            return history.log(Some(commit), limit);
+        }
+        let (_, body) = self.commit_at(self.commit_offset(commit)?)?;
+        self.listed(self.commit_before(&body), limit)
+    }
+
+    /// The commit at `offset` and those before it.
+    fn listed(&self, mut offset: u64, limit: usize) -> Result<Vec<CommitHash>> {
         let mut hashes = Vec::new();
-        let mut offset = self.newest_commit();
         while offset != 0 && hashes.len() < limit {
             let (hash, body) = self.commit_at(offset)?;
             hashes.push(hash);

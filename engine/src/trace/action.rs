@@ -89,6 +89,10 @@ pub enum Action {
     CollectPause,
     /// `Store::collect_resume`
     CollectResume,
+    /// `Tree::diff_from`
+    DiffFrom,
+    /// `Store::log_before`
+    LogBefore,
     /// A table was made or opened, by its name.
     OpenTable,
     /// `Table::update`, `Tables::commit` and `Transaction::commit`, once for each table.
@@ -158,7 +162,7 @@ pub type ActionRow = (Action, u8, &'static str, Face, &'static [Field], Answered
 
 impl Action {
     /// Every action with its number in files, its name, its face, its arguments and its answer.
-    pub const ALL: [ActionRow; 48] = [
+    pub const ALL: [ActionRow; 50] = [
         (Action::Mark, 1, "mark", Face::Host, &[Field::Bytes], Answered::Nothing),
         (
             Action::Sample,
@@ -315,6 +319,22 @@ impl Action {
         (Action::Clear, 42, "clear", Face::Context, &[], Answered::Nothing),
         (Action::CollectPause, 43, "collect_pause", Face::Context, &[], Answered::Nothing),
         (Action::CollectResume, 44, "collect_resume", Face::Context, &[], Answered::Nothing),
+        (
+            Action::DiffFrom,
+            45,
+            "diff_from",
+            Face::Context,
+            &[Field::Handle, Field::Handle, Field::Path, Field::Number],
+            Answered::Digest,
+        ),
+        (
+            Action::LogBefore,
+            46,
+            "log_before",
+            Face::Context,
+            &[Field::Hash, Field::Number],
+            Answered::Digest,
+        ),
         (Action::OpenTable, 64, "open_table", Face::Table, &[Field::Bytes], Answered::Handle),
         (
             Action::Update,

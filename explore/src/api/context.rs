@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use varvite::context::{Change, CollectPhase, Commit, CommitHash, Depth, Kind, Order, Store, Tree};
 use varvite::{Error, Kind as ErrorKind};
 
-use super::text::{hash, head, hex, put, put_path, shown};
+use super::text::{hash, head, hex, path_hex, put, put_path, shown};
 use super::{Made, State, Until};
 use crate::answer::{Answer, Fault};
 use crate::query::Query;
@@ -66,23 +66,51 @@ fn row(commit: &Commit) -> Value {
     })
 }
 
+/// Commits that an offset may pass: those behind them are reached by naming one.
+const OFFSET_MAX: u64 = 10_000;
+
+/// Commits that are listed between two looks at the time.
+const LISTED_AT_ONCE: u64 = 100;
+
 /// `/api/commits`.
 pub fn commits(state: &State, query: &Query, until: &Until) -> Made {
     let store = context(state, query)?;
-    let offset = query.number("offset", 0, 100_000_000)?;
+    let offset = query.number("offset", 0, OFFSET_MAX)?;
     let limit = query.number("limit", 200, COMMITS_MAX)?;
-    let mut rows = Vec::new();
-    let mut is_cut = false;
-    for listed in store.log((offset + limit) as usize)?.iter().skip(offset as usize) {
-        if !rows.is_empty() && until.is_over() {
-            is_cut = true;
-            break;
-        }
-        rows.push(row(&store.commit_info(listed)?));
+    let mut last = match query.text("before")? {
+        Some(_) => Some(commit(&store, query, "before")?),
+        None => None,
+    };
+    let list = |last: Option<CommitHash>, most: u64| match &last {
+        Some(last) => store.log_before(last, most as usize),
+        None => store.log(most as usize),
+    };
+    let (mut rows, mut is_over, mut is_cut) = (Vec::new(), false, false);
+    if offset > 0 {
+        let passed = list(last, offset)?;
+        is_over = (passed.len() as u64) < offset;
+        last = passed.last().copied();
     }
-    let all = store.stats().commits;
+    while (rows.len() as u64) < limit && !is_over && !is_cut {
+        let most = LISTED_AT_ONCE.min(limit - rows.len() as u64);
+        let listed = list(last, most)?;
+        is_over = (listed.len() as u64) < most;
+        for hash in listed {
+            if !rows.is_empty() && until.is_over() {
+                is_cut = true;
+                break;
+            }
+            rows.push(row(&store.commit_info(&hash)?));
+            last = Some(hash);
+        }
+    }
+    let more = match &last {
+        Some(last) if !is_over || is_cut => !store.log_before(last, 1)?.is_empty(),
+        _ => false,
+    };
+    let next = last.filter(|_| more).map(|last| hash(&last));
     Ok(Answer::Json(
-        json!({ "offset": offset, "all": all, "is_cut": is_cut, "commits": rows }),
+        json!({ "offset": offset, "all": store.stats().commits, "is_cut": is_cut, "next": next, "commits": rows }),
         "commits",
     ))
 }
@@ -163,15 +191,18 @@ pub fn diff(state: &State, query: &Query, until: &Until) -> Made {
         })?,
     };
     let path = query.path("path")?;
-    let limit = query.number("limit", 200, ROWS_MAX)? as usize;
+    let limit = query.number("limit", 200, ROWS_MAX)?.max(1) as usize;
     let at = |commit: &CommitHash| -> Result<Tree, Fault> {
         let root = store.checkout(commit)?;
         Ok(root.find_tree(&path)?.unwrap_or_else(|| store.empty_tree()))
     };
-    let (mut rows, mut counts, mut is_cut) = (Vec::new(), [0_u64; 3], false);
-    let walked = at(&before)?.diff(&at(&after)?, |below, change| {
-        if rows.len() >= limit || until.is_over() {
-            is_cut = true;
+    // Relative to the path, as it was told where the answer before ended.
+    let from = query.path("from")?;
+    let (mut rows, mut counts, mut next) = (Vec::new(), [0_u64; 3], None);
+    let walked = at(&before)?.diff_from(&at(&after)?, &from, |below, change| {
+        // One at least, so that who asks on from there comes to the end.
+        if rows.len() >= limit || !rows.is_empty() && until.is_over() {
+            next = Some(below.to_vec());
             return Err(enough());
         }
         let (kind, old, new) = match &change {
@@ -191,7 +222,7 @@ pub fn diff(state: &State, query: &Query, until: &Until) -> Made {
         rows.push(Value::Object(row));
         Ok(())
     });
-    if !is_cut {
+    if next.is_none() {
         walked?;
     }
     let mut said = Map::new();
@@ -202,54 +233,88 @@ pub fn diff(state: &State, query: &Query, until: &Until) -> Made {
     for (name, value) in [("added", added), ("removed", removed), ("updated", updated)] {
         said.insert(name.to_owned(), value.into());
     }
-    said.insert("is_cut".to_owned(), is_cut.into());
+    said.insert("is_cut".to_owned(), next.is_some().into());
+    said.insert("next_hex".to_owned(), next.as_deref().map(path_hex).into());
     said.insert("changes".to_owned(), rows.into());
     Ok(Answer::Json(said.into(), "changes"))
 }
 
-/// Children that are weighed one by one; the others are one.
-const WEIGHED_MAX: usize = 200;
+/// Children that are weighed in one answer.
+const WEIGHED_MAX: u64 = 200;
 
-/// `/api/weights`: what is below each child, as far as it can be counted in the time for an answer.
-pub fn weights(state: &State, query: &Query, until: &Until) -> Made {
-    let store = context(state, query)?;
-    let (commit, path, tree) = place(&store, query)?;
-    let mut rows: Vec<(Option<Vec<u8>>, bool, u64, u64)> = Vec::new();
-    let mut is_cut = false;
-    let walked = tree.fold::<&[u8]>(&[], Some(Depth::Ge(1)), Order::Undefined, |below, tree| {
-        if until.is_over() {
-            is_cut = true;
+/// What is below a child.
+struct Weight {
+    values: u64,
+    bytes: u64,
+    /// Whether there is more, which was not counted.
+    is_cut: bool,
+}
+
+/// Counts what is below `child`, and whether it was in time.
+fn weigh(child: &Tree, until: &Until) -> Result<Weight, Fault> {
+    let mut weight = Weight { values: 0, bytes: 0, is_cut: false };
+    if let Some(value) = child.to_value()? {
+        return Ok(Weight { values: 1, bytes: value.len() as u64, ..weight });
+    }
+    let walked = child.fold::<&[u8]>(&[], Some(Depth::Ge(1)), Order::Undefined, |_, tree| {
+        // One value at least, so that what is shown of a child is not nothing.
+        if weight.values > 0 && until.is_over() {
+            weight.is_cut = true;
             return Err(enough());
         }
-        if below.len() == 1 && rows.len() <= WEIGHED_MAX {
-            let name = (rows.len() < WEIGHED_MAX).then(|| below[0].clone());
-            rows.push((name, tree.kind() != Kind::Value, 0, 0));
-        }
-        if let Some(value) = tree.to_value()?
-            && let Some(row) = rows.last_mut()
-        {
-            row.2 += 1;
-            row.3 += value.len() as u64;
+        if let Some(value) = tree.to_value()? {
+            weight.values += 1;
+            weight.bytes += value.len() as u64;
         }
         Ok(())
     });
-    if !is_cut {
+    if !weight.is_cut {
         walked?;
     }
-    rows.sort_by_key(|row| std::cmp::Reverse(row.3));
+    Ok(weight)
+}
+
+/// `/api/weights`: what is below each child. Those that were not counted in time are left to the next answer, but for
+/// the first one of an answer: of that, what was counted is said, and the rest is found by asking below it.
+pub fn weights(state: &State, query: &Query, until: &Until) -> Made {
+    let store = context(state, query)?;
+    let (commit, path, tree) = place(&store, query)?;
+    let offset = query.number("offset", 0, u64::MAX)?;
+    let limit = query.number("limit", WEIGHED_MAX, WEIGHED_MAX)?.max(1);
+    let is_directory = tree.kind() != Kind::Value;
+    let all = if is_directory { tree.length::<&[u8]>(&[])? } else { 0 };
+    let children = if is_directory { tree.list::<&[u8]>(&[], offset, limit)? } else { Vec::new() };
+    let (mut rows, mut is_cut) = (Vec::new(), false);
+    for (name, child) in &children {
+        let is_first = rows.is_empty();
+        if !is_first && until.is_over() {
+            break;
+        }
+        let weight = weigh(child, until)?;
+        if weight.is_cut && !is_first {
+            break;
+        }
+        is_cut |= weight.is_cut;
+        rows.push((name, child.kind() != Kind::Value, weight));
+    }
+    let next = offset.saturating_add(rows.len() as u64);
+    rows.sort_by_key(|row| std::cmp::Reverse(row.2.bytes));
     let rows: Vec<_> = rows
         .iter()
-        .map(|(name, is_directory, values, bytes)| {
+        .map(|(name, is_directory, weight)| {
             json!({
-                "name": name.as_deref().map_or("all others".to_owned(), shown), "name_hex": name.as_deref().map(hex),
-                "kind": if *is_directory { "directory" } else { "value" }, "values": values, "bytes": bytes,
+                "name": shown(name), "name_hex": hex(name), "kind": if *is_directory { "directory" } else { "value" },
+                "values": weight.values, "bytes": weight.bytes, "is_cut": weight.is_cut,
             })
         })
         .collect();
     let mut said = Map::new();
     said.insert("commit".to_owned(), hash(&commit).into());
     put_path(&mut said, &path);
+    said.insert("length".to_owned(), all.into());
+    said.insert("offset".to_owned(), offset.into());
     said.insert("is_cut".to_owned(), is_cut.into());
+    said.insert("next".to_owned(), (next < all).then_some(next).into());
     said.insert("children".to_owned(), rows.into());
     Ok(Answer::Json(said.into(), "children"))
 }

@@ -75,14 +75,22 @@ pub fn put(into: &mut Map<String, Value>, name: &str, bytes: &[u8], most: usize)
     into.insert(format!("{name}_hex"), hex(cut).into());
 }
 
-/// Steps for people and, as hexadecimal, for programs. A slash stands in front where the first step has no bytes.
-pub fn put_path(into: &mut Map<String, Value>, path: &[Vec<u8>]) {
+/// Steps joined by slashes, with one in front where the first has no bytes.
+fn joined(path: &[Vec<u8>], of: fn(&[u8]) -> String) -> String {
     let front = if path.first().is_some_and(Vec::is_empty) { "/" } else { "" };
-    let joined = |of: fn(&[u8]) -> String| {
-        front.to_owned() + &path.iter().map(|step| of(step)).collect::<Vec<_>>().join("/")
-    };
-    into.insert("path".to_owned(), joined(|step| shown(step).replace('/', "\\x2f")).into());
-    into.insert("path_hex".to_owned(), joined(hex).into());
+    front.to_owned() + &path.iter().map(|step| of(step)).collect::<Vec<_>>().join("/")
+}
+
+/// Steps as hexadecimal.
+pub fn path_hex(path: &[Vec<u8>]) -> String {
+    joined(path, hex)
+}
+
+/// Steps for people and, as hexadecimal, for programs.
+pub fn put_path(into: &mut Map<String, Value>, path: &[Vec<u8>]) {
+    let text = joined(path, |step| shown(step).replace('/', "\\x2f"));
+    into.insert("path".to_owned(), text.into());
+    into.insert("path_hex".to_owned(), path_hex(path).into());
 }
 
 #[cfg(test)]

@@ -433,6 +433,7 @@ fn every_answer_is_as_the_schema_says() {
         "/api/tree?path=accounts",
         "/api/tree?path=block",
         "/api/diff",
+        "/api/diff?limit=1",
         "/api/proof?path=block",
         "/api/weights",
         "/api/levels?store=1",

@@ -4,6 +4,7 @@
 
 mod api;
 mod assets;
+mod going_on;
 mod hostile;
 mod query_bytes; // mutated query strings; the body of a fuzz target
 mod world;

@@ -290,6 +290,12 @@ impl Replay {
                 let digest = Digest::of_all(all.iter().map(|hash| Some(&hash[..])));
                 Answer::Digest(Some(digest))
             }
+            (Action::LogBefore, [Argument::Hash(commit), Argument::Number(limit)]) => {
+                let before = CommitHash::new(*commit);
+                let all = self.timed(action, |_| store.log_before(&before, *limit as usize))?;
+                let digest = Digest::of_all(all.iter().map(|hash| Some(&hash[..])));
+                Answer::Digest(Some(digest))
+            }
             (Action::SetBranch, [Argument::Bytes(name), Argument::Hash(commit)]) => {
                 self.timed(action, |_| store.set_branch(name, &CommitHash::new(*commit)))?;
                 Answer::Nothing
@@ -490,8 +496,16 @@ impl Replay {
             }
             (Action::Diff, [Argument::Handle(other), Argument::Number(ended_at)]) => {
                 let Some(other) = self.other(call, tree, *other) else { return Ok(None) };
-                let digest = self.timed(action, |_| walks::diff(tree, &other, *ended_at))?;
+                let digest = self.timed(action, |_| walks::diff(tree, &other, None, *ended_at))?;
                 Answer::Digest(Some(digest))
+            }
+            (
+                Action::DiffFrom,
+                [Argument::Handle(other), Argument::Path(from), Argument::Number(ended_at)],
+            ) => {
+                let Some(other) = self.other(call, tree, *other) else { return Ok(None) };
+                let walk = |_: &mut Replay| walks::diff(tree, &other, Some(from), *ended_at);
+                Answer::Digest(Some(self.timed(action, walk)?))
             }
             (
                 Action::Merge,

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use varvite::context::{Depth, Order, Resolution, Sides, Tree};
+use varvite::context::{Change, Depth, Order, Resolution, Sides, Tree};
 use varvite::trace::{Digest, DigestOfMany};
 use varvite::{Error, Kind, Result, Value, View};
 
@@ -64,14 +64,23 @@ pub fn fold(
     ended.finish(outcome)
 }
 
-/// A diff as far as the host let it go.
-pub fn diff(before: &Tree, after: &Tree, ended_at: u64) -> Result<Digest> {
+/// A diff as far as the host let it go, all of it or from a path on.
+pub fn diff(
+    before: &Tree,
+    after: &Tree,
+    from: Option<&[Vec<u8>]>,
+    ended_at: u64,
+) -> Result<Digest> {
     let mut ended = Ended::new(ended_at);
-    let outcome = before.diff(after, |path, change| {
+    let pass = |path: &[Vec<u8>], change: Change| {
         let (old, new) = change.sides();
         let of = Digest::of_all([path.last().map(Vec::as_slice), old, new]);
         ended.pass(Some(&of.hash.to_le_bytes()))
-    });
+    };
+    let outcome = match from {
+        Some(from) => before.diff_from(after, from, pass),
+        None => before.diff(after, pass),
+    };
     ended.finish(outcome)
 }
 

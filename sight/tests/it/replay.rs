@@ -82,6 +82,11 @@ fn block(load: &mut Load, store: &mut Store, parent: Option<CommitHash>) -> Comm
         if changed == most { Err(enough()) } else { Ok(()) }
     });
     assert_eq!(walked.is_err(), changed == most);
+    let from = [format!("d{}", load.below(6)), format!("n{}", load.below(30))];
+    before.diff_from(&tree, &from, |_, _| Ok(())).unwrap();
+    if let Some(parent) = parent {
+        assert!(store.log_before(&parent, 3).unwrap().len() <= 3);
+    }
     let parents: Vec<_> = parent.into_iter().collect();
     store.commit(&mut tree, &CommitInfo::new(&parents, 1, "me", format!("{found}"))).unwrap()
 }
@@ -152,6 +157,7 @@ fn folds_diffs_merges_and_collections_are_replayed_on_any_store() {
             };
             assert_eq!((run("merge_commits"), run("merge"), run("collect")), (12, 24, 3));
             assert_eq!((run("fold"), run("diff"), outcome.commits), (25, 37, 37));
+            assert_eq!((run("diff_from"), run("log_before")), (25, 24));
         }
     }
 }

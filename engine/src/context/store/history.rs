@@ -19,7 +19,8 @@ pub(crate) trait History: Send + Sync + std::fmt::Debug {
     /// The tree of a commit.
     fn root(&self, commit: &CommitHash) -> Result<Slot>;
     fn commit_info(&self, commit: &CommitHash) -> Result<Commit>;
-    fn log(&self, limit: usize) -> Result<Vec<CommitHash>>;
+    /// Newest first; all, or those before one.
+    fn log(&self, before: Option<&CommitHash>, limit: usize) -> Result<Vec<CommitHash>>;
     fn branches(&self) -> &BTreeMap<Vec<u8>, CommitHash>;
     fn object(&self, hash: &TreeHash) -> Result<Option<Slot>>;
     fn stats(&self) -> Stats;

@@ -128,6 +128,11 @@ impl Reader {
         self.moment()?.log(limit)
     }
 
+    /// See [`Store::log_before`].
+    pub fn log_before(&self, commit: &CommitHash, limit: usize) -> Result<Vec<CommitHash>> {
+        self.moment()?.log_before(commit, limit)
+    }
+
     /// The commit that a branch names.
     pub fn branch(&self, name: &[u8]) -> Result<Option<CommitHash>> {
         Ok(self.moment()?.branch(name))

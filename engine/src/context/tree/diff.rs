@@ -43,6 +43,8 @@ struct Pending {
     name: Vec<u8>,
     before: Option<Slot>,
     after: Option<Slot>,
+    /// Whether its path is that of the place to begin at, as far as it goes.
+    leads: bool,
 }
 
 impl Tree {
@@ -53,12 +55,50 @@ impl Tree {
         after: &Tree,
         mut each: impl FnMut(&[Vec<u8>], Change) -> Result<()>,
     ) -> Result<()> {
+        self.told_changes::<&[u8]>(after, None, &mut each)
+    }
+
+    /// The same from the path `from` on, to go on with a difference that was ended: what is there is told, what is
+    /// before it is not, name by name. Costs what [`Tree::diff`] costs from there on, and the way to it.
+    ///
+    /// ```
+    /// use varvite::context::{Configuration, Tree};
+    ///
+    /// let before = Tree::empty(Configuration::TEZOS);
+    /// let mut after = before.clone();
+    /// for name in ["a", "b", "c"] {
+    ///     after.add(&["data", name], b"1")?;
+    /// }
+    /// let mut told = Vec::new();
+    /// before.diff_from(&after, &["data", "b"], |path, _| {
+    ///     told.push(path[1].clone());
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(told, [b"b", b"c"]);
+    /// # Ok::<(), varvite::Error>(())
+    /// ```
+    pub fn diff_from<S: AsRef<[u8]>>(
+        &self,
+        after: &Tree,
+        from: &[S],
+        mut each: impl FnMut(&[Vec<u8>], Change) -> Result<()>,
+    ) -> Result<()> {
+        self.told_changes(after, Some(from), &mut each)
+    }
+
+    fn told_changes<S: AsRef<[u8]>>(
+        &self,
+        after: &Tree,
+        from: Option<&[S]>,
+        each: EachChange<'_>,
+    ) -> Result<()> {
         let _span = self.span::<&[u8]>(Operation::Diff, &[]);
-        let Some(traced) = &self.traced else { return self.changes(after, &mut each) };
+        let start: Vec<&[u8]> = from.unwrap_or(&[]).iter().map(AsRef::as_ref).collect();
+        let Some(traced) = &self.traced else { return self.changes(after, &start, each) };
         let given = after.beside(traced)?;
         let other = given.as_ref().map_or_else(|| after.handle(), Traced::handle);
         let mut walk = Walk::begin(Some(traced));
-        let outcome = self.changes(after, &mut |path, change| {
+        let outcome = self.changes(after, &start, &mut |path, change| {
             // Before the host takes it.
             let mut digest = DigestOfMany::default();
             digest.add(path.last().map(Vec::as_slice));
@@ -69,18 +109,24 @@ impl Tree {
             walk.ask(|all| all.add(Some(&digest)), || each(path, change))
         });
         let ended_at = walk.ended_at();
-        walk.end(Action::Diff, |to| to.handle(other).number(ended_at), &outcome);
+        if from.is_some() {
+            let told = Action::DiffFrom;
+            walk.end(told, |to| to.handle(other).path(&start).number(ended_at), &outcome);
+        } else {
+            walk.end(Action::Diff, |to| to.handle(other).number(ended_at), &outcome);
+        }
         outcome
     }
 
     /// As a difference; made once, whatever is done with the changes.
-    fn changes(&self, after: &Tree, each: EachChange<'_>) -> Result<()> {
+    fn changes(&self, after: &Tree, from: &[&[u8]], each: EachChange<'_>) -> Result<()> {
         let mut path: Vec<Vec<u8>> = Vec::new();
         let mut stack = vec![Pending {
             depth: 0,
             name: Vec::new(),
             before: Some(self.root().clone()),
             after: Some(after.root().clone()),
+            leads: true,
         }];
         let mut first = true;
         while let Some(pending) = stack.pop() {
@@ -96,7 +142,10 @@ impl Tree {
                 Some(slot) => tree.bytes(slot),
                 None => Ok(None),
             };
+            // Where the next step of the way to the beginning is, if this is on it.
+            let next = from.get(path.len()).filter(|_| pending.leads);
             match (value(self, &old)?, value(after, &new)?) {
+                _ if next.is_some() => {}
                 (Some(old), Some(new)) if old == new => {}
                 (Some(old), Some(new)) => each(&path, Change::Updated(old, new))?,
                 (Some(old), None) => each(&path, Change::Removed(old))?,
@@ -115,7 +164,11 @@ impl Tree {
                 &mut left,
                 &mut right,
             )?;
-            push_pairs(&mut stack, path.len() + 1, left, right);
+            if let Some(next) = next {
+                left.retain(|item| item.0.as_slice() >= *next);
+                right.retain(|item| item.0.as_slice() >= *next);
+            }
+            push_pairs(&mut stack, path.len() + 1, next.copied(), left, right);
         }
         Ok(())
     }
@@ -205,7 +258,13 @@ fn is_stored(slot: &Slot) -> bool {
 }
 
 /// Puts the pairs of equal names on the stack so that they come off by name.
-fn push_pairs(stack: &mut Vec<Pending>, depth: usize, mut left: Vec<Item>, mut right: Vec<Item>) {
+fn push_pairs(
+    stack: &mut Vec<Pending>,
+    depth: usize,
+    next: Option<&[u8]>,
+    mut left: Vec<Item>,
+    mut right: Vec<Item>,
+) {
     left.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     right.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     loop {
@@ -218,11 +277,8 @@ fn push_pairs(stack: &mut Vec<Pending>, depth: usize, mut left: Vec<Item>, mut r
         let before = if order.is_ge() { left.pop() } else { None };
         let after = if order.is_le() { right.pop() } else { None };
         let name = before.as_ref().or(after.as_ref()).expect("one side has it").0.clone();
-        stack.push(Pending {
-            depth,
-            name,
-            before: before.map(|item| item.1),
-            after: after.map(|item| item.1),
-        });
+        let leads = next == Some(name.as_slice());
+        let [before, after] = [before, after].map(|item| item.map(|item| item.1));
+        stack.push(Pending { depth, name, before, after, leads });
     }
 }

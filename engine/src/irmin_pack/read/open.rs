@@ -293,7 +293,7 @@ impl Opened {
     /// The newest commits that can be read, and where those say that their parents are.
     fn near(&self) -> Result<Near> {
         let mut near = HashMap::new();
-        for (offset, _) in self.newest(LOOK_BACK)? {
+        for (offset, _) in self.newest(u64::MAX, LOOK_BACK)? {
             let Ok(found) = self.reader.commit(offset) else { continue };
             near.insert(found.hash, offset);
             for (hash, address) in found.parents.iter().zip(&found.entry.parents) {
@@ -309,10 +309,13 @@ impl Opened {
         Ok(Near { places: near, lacks })
     }
 
-    /// Offset and hash of up to `limit` commits, newest first, collected ones included.
-    fn newest(&self, limit: usize) -> Result<Vec<(u64, CommitHash)>> {
+    /// Offset and hash of up to `limit` commits below offset `below`, newest first, collected ones included.
+    fn newest(&self, below: u64, limit: usize) -> Result<Vec<(u64, CommitHash)>> {
         let mut kept = BTreeSet::new();
         self.each_commit(&mut |place| {
+            if place.0 >= below {
+                return;
+            }
             kept.insert(place);
             if kept.len() > limit {
                 kept.pop_first();
@@ -425,11 +428,16 @@ impl History for Opened {
         })
     }
 
-    fn log(&self, limit: usize) -> Result<Vec<CommitHash>> {
+    fn log(&self, before: Option<&CommitHash>, limit: usize) -> Result<Vec<CommitHash>> {
         let mut hashes = Vec::new();
         // Where those that were listed say that their parents are.
         let mut named: HashMap<CommitHash, u64> = HashMap::new();
-        let mut waiting: BTreeSet<(u64, CommitHash)> = self.newest(limit)?.into_iter().collect();
+        let first = before.map(|commit| self.find(commit)).transpose()?;
+        let newest = self.newest(first.unwrap_or(u64::MAX), limit)?;
+        let mut waiting: BTreeSet<(u64, CommitHash)> = newest.into_iter().collect();
+        // That one is looked at for parents that the index lacks, and is not among those before it.
+        waiting.extend(first.zip(before.copied()));
+        let limit = limit.saturating_add(usize::from(first.is_some()));
         while let Some((offset, hash)) = waiting.pop_last() {
             if hashes.len() >= limit {
                 break;
@@ -465,6 +473,9 @@ impl History for Opened {
                 format_args!("commit {} at offset {offset}", self.reader.schema.text(&hash)),
                 found,
             ));
+        }
+        if first.is_some() && !hashes.is_empty() {
+            hashes.remove(0);
         }
         Ok(hashes)
     }
@@ -525,7 +536,7 @@ impl History for Opened {
 
     fn check(&self) -> Result<Checked> {
         let commits: Vec<u64> =
-            self.newest(usize::MAX)?.into_iter().map(|(offset, _)| offset).collect();
+            self.newest(u64::MAX, usize::MAX)?.into_iter().map(|(offset, _)| offset).collect();
         let reader = Self::read(
             &self.disk,
             &Options { verify: Verify::Hashes, ..self.options.clone() },

@@ -1,0 +1,116 @@
+//! Differences and logs that go on from where they ended.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use varvite::context::{Change, CommitHash, CommitInfo, Options, Store, Tree};
+use varvite::disk::memory::MemoryDisk;
+use varvite::{Error, Kind, Result};
+
+use crate::random::Random;
+
+/// A store of commits in a row, each with some changes in many and in few directories.
+fn history(seed: u64, commits: usize) -> (Store, Vec<CommitHash>) {
+    let mut random = Random::new(seed);
+    let mut store = Store::create(MemoryDisk::seeded(seed), Options::default()).unwrap();
+    let (mut tree, mut all) = (store.empty_tree(), Vec::new());
+    for _ in 0..3_000 {
+        put(&mut tree, &mut random);
+    }
+    for date in 0..commits {
+        for _ in 0..1 + random.below(40) {
+            put(&mut tree, &mut random);
+            let account = format!("{}", random.below(1_000));
+            if random.below(3) == 0 {
+                tree.remove(&["accounts", &account]).unwrap();
+            }
+        }
+        let parents: Vec<_> = all.last().copied().into_iter().collect();
+        let info = CommitInfo::new(&parents, date as i64, "me", "");
+        all.push(store.commit(&mut tree, &info).unwrap());
+    }
+    (store, all)
+}
+
+fn put(tree: &mut Tree, random: &mut Random) {
+    let account = format!("{}", random.below(1_000));
+    let value = vec![random.below(256) as u8; random.below(90) as usize];
+    match random.below(3) {
+        0 => tree.add(&["accounts", &account, "balance"], &value).unwrap(),
+        1 => tree.add(&["accounts", &account, "code", "a", "b"], &value).unwrap(),
+        _ => tree.add(&["maps", &account], &value).unwrap(),
+    }
+}
+
+fn changes(before: &Tree, after: &Tree) -> BTreeMap<Vec<Vec<u8>>, Change> {
+    let mut all = BTreeMap::new();
+    before
+        .diff(after, |path, change| {
+            all.insert(path.to_vec(), change);
+            Ok(())
+        })
+        .unwrap();
+    all
+}
+
+#[test]
+fn a_difference_goes_on_from_any_path() {
+    for seed in 0..4 {
+        let (store, commits) = history(seed, 6);
+        let mut random = Random::new(seed);
+        let before = store.checkout(&commits[0]).unwrap();
+        let mut after = store.checkout(&commits[5]).unwrap();
+        // What was a value is a directory, and the other way.
+        after.add(&["maps", "now", "below"], b"1").unwrap();
+        after.add(&["accounts"], b"gone").unwrap();
+        let all = changes(&before, &after);
+        assert!(all.len() > 300, "{}", all.len());
+        let paths: Vec<_> = all.keys().cloned().collect();
+        for _ in 0..60 {
+            let mut from = paths[random.below(paths.len() as u64) as usize].clone();
+            match random.below(4) {
+                0 => from.truncate(1),
+                1 => from.push(b"0".to_vec()),
+                2 => from.last_mut().unwrap().push(b'!'),
+                _ => {}
+            }
+            let mut told = Vec::new();
+            let mut tell = |path: &[Vec<u8>], change| {
+                told.push((path.to_vec(), change));
+                Ok(())
+            };
+            before.diff_from(&after, &from, &mut tell).unwrap();
+            let rest = all.range((Bound::Included(from.clone()), Bound::Unbounded));
+            let rest: Vec<_> = rest.map(|(path, change)| (path.clone(), change.clone())).collect();
+            assert_eq!(told, rest, "{seed}: from {from:?}");
+        }
+        // Ended after each change and gone on with from the one that was not taken.
+        let (mut taken, mut from) = (Vec::new(), Some(Vec::new()));
+        while let Some(start) = from.take() {
+            let one = |path: &[Vec<u8>], _| -> Result<()> {
+                if taken.len() % 5 == 4 && start != path {
+                    from = Some(path.to_vec());
+                    return Err(Error::new(Kind::Closed, "enough"));
+                }
+                taken.push(path.to_vec());
+                Ok(())
+            };
+            let ended = before.diff_from(&after, &start, one);
+            assert_eq!(ended.is_err(), from.is_some());
+        }
+        assert_eq!(taken, paths);
+    }
+}
+
+#[test]
+fn a_log_goes_on_before_any_commit() {
+    let (store, commits) = history(3, 30);
+    let newest: Vec<_> = commits.iter().rev().copied().collect();
+    let reader = store.reader().unwrap();
+    for (place, commit) in newest.iter().enumerate() {
+        let rest = &newest[place + 1..];
+        assert_eq!(store.log_before(commit, usize::MAX).unwrap(), rest);
+        assert_eq!(reader.log_before(commit, 4).unwrap(), rest[..rest.len().min(4)]);
+    }
+    assert_eq!(store.log_before(&[1; 32].into(), 1).unwrap_err().kind(), Kind::Missing);
+}
