@@ -4,6 +4,7 @@ mod context;
 mod metrics;
 mod overview;
 mod proof;
+mod sharing;
 mod space;
 mod tables;
 mod text;
@@ -24,12 +25,14 @@ use crate::answer::{self, Answer, Fault};
 use crate::query::Query;
 use crate::server::Limits;
 use crate::sources::{Shown, Source};
+use sharing::Sharings;
 use traces::Traces;
 
 /// What all requests share.
 pub struct State {
     pub stores: Vec<Shown>,
     pub traces: Traces,
+    pub sharings: Sharings,
     pub started: Instant,
     pub answered: AtomicU64,
     address: SocketAddr,
@@ -48,6 +51,7 @@ impl State {
         State {
             stores: sources.into_iter().map(Shown::new).collect(),
             traces: Traces::new(traces),
+            sharings: Sharings::default(),
             started: Instant::now(),
             answered: AtomicU64::new(0),
             address,
@@ -154,6 +158,12 @@ static ENDPOINTS: &[Endpoint] = &[
     ),
     endpoint!("/api/levels", ["store", "table", "probes"], "the shape of a table", tables::levels),
     endpoint!("/api/space", ["store"], "files of a store by what they are", space::space),
+    endpoint!(
+        "/api/sharing",
+        ["store", "commits", "last", "pieces"],
+        "pieces of the pack that commits share, and those of one alone",
+        sharing::sharing
+    ),
     endpoint!(
         "/api/collection",
         ["store"],

@@ -149,6 +149,7 @@ impl Explorer {
         let served = runtime.block_on(async move {
             while !stops() {
                 state.stores.iter().for_each(Shown::rest);
+                state.sharings.rest();
                 let Ok(accepted) = tokio::time::timeout(LOOK, listener.accept()).await else {
                     continue;
                 };

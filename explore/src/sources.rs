@@ -56,7 +56,7 @@ const FRESH: Duration = Duration::from_millis(1_500);
 const SHARE: u32 = 20;
 
 /// A store that nobody asks for is closed after this time: it holds files that its writer may have removed.
-const REST: Duration = Duration::from_secs(30);
+pub const REST: Duration = Duration::from_secs(30);
 
 /// What was opened, what the folder looked like, when that is looked at again, and when it was last asked for.
 struct Held<T> {

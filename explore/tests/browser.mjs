@@ -104,13 +104,27 @@ if (context) {
   expect((await download).suggestedFilename().endsWith(".v2"), "the proof has another name");
 }
 
-// A difference goes on where it was cut.
+// What commits share: chosen by the keyboard, in the link, and gone on with where it was cut.
 if (context) {
+  await open(`#/space?store=${context.store}`);
+  const shared = page.getByRole("region", { name: "What commits share" });
+  await shared.locator("svg rect").first().waitFor();
+  await shared.getByRole("combobox").selectOption("2");
+  await page.waitForFunction(() => document.querySelectorAll("section svg g").length === 2, null, { timeout: 10_000 });
+  await shared.getByRole("button", { name: "pieces" }).press("Enter");
+  await shared.getByRole("checkbox").press("Space");
+  for (const part of ["last=2", "by=pieces", "without=all"]) expect(page.url().includes(part), `${part} is not in ${page.url()}`);
+  await open(`#/space?store=${context.store}&pieces=5`);
+  await shared.getByRole("button", { name: "go on" }).press("Enter");
+  await page.waitForFunction(() => ![...document.querySelectorAll("section button")].some((it) => it.textContent === "go on"), null, { timeout: 10_000 });
   await open(`#/diff?store=${context.store}&limit=3`);
   const first = await page.locator("tbody tr").first().textContent();
   await page.getByRole("button", { name: "go on" }).press("Enter");
   await page.waitForFunction((first) => document.querySelector("tbody tr") && document.querySelector("tbody tr").textContent !== first, first, { timeout: 10_000 });
   expect(/from=/.test(page.url()), `where it goes on is not in ${page.url()}`);
+  await page.getByRole("link", { name: "what they share on disk" }).press("Enter");
+  await shared.locator("svg rect").first().waitFor();
+  expect((await shared.locator("svg g").count()) === 2, "the pair is not shown");
 }
 
 // A chart by the keyboard: a point is selected, pinned, and in the link.

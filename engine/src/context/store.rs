@@ -46,7 +46,7 @@ use crate::sync::{Mutex, MutexGuard, lock};
 use crate::trace::{self, Action, Answer, Digest};
 
 pub use ancestors::Limits;
-pub use archive::{ChunkInfo, ChunkState};
+pub use archive::{ChunkInfo, ChunkState, SHARED_COMMITS_MAX, SharedPart, Sharing};
 pub use check::{Checked, FAULTS_MAX};
 pub use collect::{CollectPhase, CollectStatus, Keep};
 use history::History;

@@ -1,9 +1,11 @@
-//! Differences and logs that go on from where they ended.
+//! What commits share, as it is counted; and differences and logs that go on from where they ended.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use varvite::context::{Change, CommitHash, CommitInfo, Options, Store, Tree};
+use varvite::context::{
+    Change, CommitHash, CommitInfo, Options, SHARED_COMMITS_MAX, Sharing, Store, Tree,
+};
 use varvite::disk::memory::MemoryDisk;
 use varvite::{Error, Kind, Result};
 
@@ -40,6 +42,68 @@ fn put(tree: &mut Tree, random: &mut Random) {
         1 => tree.add(&["accounts", &account, "code", "a", "b"], &value).unwrap(),
         _ => tree.add(&["maps", &account], &value).unwrap(),
     }
+}
+
+fn counted(store: &Store, commits: &[CommitHash], at_once: u64) -> Sharing {
+    let mut sharing = store.sharing(commits).unwrap();
+    while sharing.step(store, at_once).unwrap() {}
+    assert_eq!(sharing.waiting(), 0);
+    sharing
+}
+
+/// Pieces and bytes of what the commit at `place` holds, or of all for none.
+fn held(sharing: &Sharing, place: Option<usize>) -> (u64, u64) {
+    let of = |commits: u32| place.is_none_or(|place| commits >> place & 1 == 1);
+    let parts = sharing.parts();
+    let parts = parts.iter().filter(|part| of(part.commits));
+    parts.fold((0, 0), |sum, part| (sum.0 + part.pieces, sum.1 + part.bytes))
+}
+
+#[test]
+fn what_commits_share_adds_up_to_what_each_holds_and_all_to_the_pack() {
+    for seed in 0..4 {
+        let (store, commits) = history(seed, 12);
+        let all = counted(&store, &commits, 7);
+        assert_eq!(
+            all.parts(),
+            counted(&store, &commits, 1_000_000).parts(),
+            "however many at once"
+        );
+        assert_eq!(all.counted(), held(&all, None).0);
+        for (place, commit) in commits.iter().enumerate() {
+            let alone = counted(&store, &[*commit], 100);
+            assert_eq!(alone.parts().len(), 1);
+            assert_eq!(held(&alone, Some(0)), held(&all, Some(place)), "{seed}: commit {place}");
+        }
+        for pair in commits.windows(2) {
+            let both = counted(&store, pair, 100);
+            assert_eq!(held(&both, Some(0)), held(&counted(&store, &pair[..1], 100), Some(0)));
+            let parts = both.parts();
+            let bytes =
+                |of| parts.iter().filter(|it| it.commits == of).map(|it| it.bytes).sum::<u64>();
+            // A commit adds what its parent does not hold, and nothing but records of its own beside that.
+            let added = store.commit_info(&pair[1]).unwrap().added_bytes;
+            assert!((1..=added).contains(&bytes(0b10)), "{} of {added}", bytes(0b10));
+            assert!(bytes(0b11) > 2 * bytes(0b10), "{parts:?}");
+        }
+        // Nothing was collected, so each object of the pack is some commit's.
+        let checked = store.check().unwrap();
+        assert_eq!(held(&all, None).0, checked.nodes + checked.values, "{seed}");
+        assert!(held(&all, None).1 < store.stats().pack_bytes);
+    }
+}
+
+#[test]
+fn the_same_commit_twice_shares_everything_and_too_many_are_refused() {
+    let (store, commits) = history(9, 2);
+    let twice = counted(&store, &[commits[1]; 2], 10);
+    assert_eq!(twice.parts().iter().map(|it| it.commits).collect::<Vec<_>>(), [0b11]);
+    let all = vec![commits[0]; SHARED_COMMITS_MAX];
+    assert_eq!(counted(&store, &all, 10).parts()[0].commits, u32::MAX);
+    let more = vec![commits[0]; SHARED_COMMITS_MAX + 1];
+    assert_eq!(store.sharing(&more).unwrap_err().kind(), Kind::Invalid);
+    assert_eq!(store.sharing(&[[7; 32].into()]).unwrap_err().kind(), Kind::Missing);
+    assert!(!store.sharing(&[]).unwrap().step(&store, 1).unwrap());
 }
 
 fn changes(before: &Tree, after: &Tree) -> BTreeMap<Vec<Vec<u8>>, Change> {

@@ -50,7 +50,7 @@ mod context_reader; // readers of a context's handle that writes, in threads and
 mod context_repair; // new stores of what is whole in damaged ones
 mod context_repair_counts; // repairs count what is lost: beside objects that are there twice, older control files, lost chunks
 mod context_retry; // killed in the middle, opened again, the same call again, and the power goes
-mod context_sharing; // differences and logs that go on from where they ended
+mod context_sharing; // what commits share, counted, and differences and logs that go on from where they ended
 mod context_snapshot_beside; // exports by readers while blocks arrive, imports beside one
 mod context_snapshot_ranges;
 mod context_snapshots; // commits in files: the same bytes from any store, damage, crashes, faults

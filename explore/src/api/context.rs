@@ -34,25 +34,28 @@ pub fn commit(store: &Store, query: &Query, name: &str) -> Result<CommitHash, Fa
         None | Some("last") => {
             Ok(store.last_commit()?.ok_or_else(|| Fault::missing("the store has no commit yet"))?)
         }
-        Some(text) => {
-            if let Some(hash) = store.branch(text.as_bytes()) {
-                return Ok(hash);
-            }
-            if let Ok(hash) = text.parse() {
-                return Ok(hash);
-            }
-            // Those of SHA-1 are shorter, and written in hexadecimal.
-            let short = text.len() == 40 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-            let mut bytes = [0; 32];
-            for (at, byte) in bytes.iter_mut().take(if short { 20 } else { 0 }).enumerate() {
-                *byte = u8::from_str_radix(&text[at * 2..at * 2 + 2], 16).unwrap_or(0);
-            }
-            if short {
-                Ok(bytes.into())
-            } else {
-                Err(Fault::missing(format!("{name} is neither a hash nor a branch")))
-            }
-        }
+        Some(text) => named(store, text, name),
+    }
+}
+
+/// The commit of a hash or a branch, given in `name` of the query.
+pub fn named(store: &Store, text: &str, name: &str) -> Result<CommitHash, Fault> {
+    if let Some(hash) = store.branch(text.as_bytes()) {
+        return Ok(hash);
+    }
+    if let Ok(hash) = text.parse() {
+        return Ok(hash);
+    }
+    // Those of SHA-1 are shorter, and written in hexadecimal.
+    let short = text.len() == 40 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let mut bytes = [0; 32];
+    for (at, byte) in bytes.iter_mut().take(if short { 20 } else { 0 }).enumerate() {
+        *byte = u8::from_str_radix(&text[at * 2..at * 2 + 2], 16).unwrap_or(0);
+    }
+    if short {
+        Ok(bytes.into())
+    } else {
+        Err(Fault::missing(format!("{name} is neither a hash nor a branch")))
     }
 }
 

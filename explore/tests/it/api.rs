@@ -438,6 +438,8 @@ fn every_answer_is_as_the_schema_says() {
         "/api/weights",
         "/api/levels?store=1",
         "/api/levels?store=1&probes=300",
+        "/api/sharing",
+        "/api/sharing?pieces=1",
         "/api/space",
         "/api/space?store=1",
         "/api/collection",

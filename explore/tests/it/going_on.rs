@@ -1,8 +1,10 @@
-//! What was cut, by its length or by the time for an answer, goes on where it ended.
+//! What was cut, by its length or by the time for an answer, goes on where it ended; and what commits share.
 
 use std::time::Duration;
 
 use serde_json::Value;
+use varvite::context::{CommitHash, Options, Store};
+use varvite::disk::os::OsDisk;
 use varvite_explore::Limits;
 
 use crate::world::World;
@@ -106,4 +108,82 @@ fn commits_go_on_before_the_last_one_and_an_offset_is_bounded() {
     let refused = world.get("/api/commits?offset=10001");
     assert_eq!(refused.status, 400, "{}", refused.head);
     assert_eq!(world.get("/api/commits?before=nothing").status, 404);
+}
+
+#[test]
+fn sharing_is_what_the_engine_counts_however_many_answers_it_takes() {
+    let (world, hurried) = (World::new(Limits::default()), hurried());
+    let said = world.json("/api/sharing");
+    assert_eq!((&said["is_cut"], &said["next"]), (&false.into(), &Value::Null));
+    let found = rows(&said, "commits");
+    let hashes: Vec<_> = found.iter().map(|it| it["hash"].as_str().unwrap()).collect();
+    assert_eq!(hashes, world.commits.iter().rev().collect::<Vec<_>>());
+    let disk = OsDisk::new(world.folder.path().join("chain")).unwrap();
+    let store = Store::open_read_only(disk, Options::default()).unwrap();
+    let commits: Vec<CommitHash> = hashes.iter().map(|it| it.parse().unwrap()).collect();
+    let mut sharing = store.sharing(&commits).unwrap();
+    while sharing.step(&store, 1_000).unwrap() {}
+    let parts = sharing.parts();
+    let bytes = |of: &dyn Fn(u32) -> bool| {
+        parts.iter().filter(|it| of(it.commits)).map(|it| it.bytes).sum::<u64>()
+    };
+    for (place, row) in found.iter().enumerate() {
+        let (own, holds) = (1 << place, |of: u32| of >> place & 1 == 1);
+        assert_eq!(row["own_bytes"], bytes(&|of| of == own), "{row}");
+        assert_eq!(row["all_bytes"], bytes(&|of| of == 0b111));
+        assert_eq!(row["some_bytes"], bytes(&|of| holds(of) && of != own && of != 0b111));
+    }
+    assert!(found[0]["own_bytes"].as_u64().unwrap() > 100, "{said}");
+    assert_eq!(
+        (&said["counted"], &said["bytes"]),
+        (&sharing.counted().into(), &bytes(&|_| true).into())
+    );
+    // A limit is kept to the piece, and what is asked next is more.
+    let part = world.json("/api/sharing?pieces=3");
+    assert_eq!(
+        (&part["counted"], &part["is_cut"], &part["next"]),
+        (&3.into(), &true.into(), &800_000.into())
+    );
+    assert_eq!(world.json("/api/sharing?pieces=800000")["commits"], said["commits"]);
+    // A pair, by a branch and a hash; the same twice shares all.
+    let pair = world.json(&format!("/api/sharing?commits=main,{}", world.commits[0]));
+    assert_eq!(rows(&pair, "commits").len(), 2);
+    let twice = world.json("/api/sharing?commits=main,main");
+    assert_eq!((&twice["commits"][0]["own_bytes"], rows(&twice, "parts").len()), (&0.into(), 1));
+    let csv = world.get("/api/sharing?format=csv");
+    assert_eq!(String::from_utf8(csv.body).unwrap().lines().count(), 4);
+    // In no time an answer takes one step, and the next goes on.
+    let odd = hurried.folder.path().join("chain");
+    let mut store = Store::open(OsDisk::new(odd).unwrap(), Options::default()).unwrap();
+    let mut tree = store.empty_tree();
+    for number in 0..3_000 {
+        tree.add(&["d", &format!("{}", number % 50), &format!("{number}")], &[number as u8; 300])
+            .unwrap();
+    }
+    store.commit(&mut tree, &varvite::context::CommitInfo::new(&[], 9, "", "")).unwrap();
+    store.close().unwrap();
+    let (mut answers, mut counted) = (0, 0);
+    loop {
+        let said = hurried.json("/api/sharing?last=1");
+        answers += 1;
+        let now = said["counted"].as_u64().unwrap();
+        assert!(now > counted, "it goes on: {counted} then {now}");
+        counted = now;
+        if said["next"].is_null() {
+            break;
+        }
+        assert_eq!(said["next"], said["pieces"]);
+    }
+    assert!(answers > 2, "{answers} answers of {counted} pieces");
+}
+
+#[test]
+fn sharing_is_refused_where_it_is_not_said() {
+    let world = World::new(Limits::default());
+    assert_eq!(world.get("/api/sharing?store=1").status, 404);
+    assert_eq!(world.get("/api/sharing?commits=nothing").status, 404);
+    assert_eq!(world.get("/api/sharing?last=33").status, 400);
+    let many = vec!["main"; 33].join(",");
+    assert_eq!(world.get(&format!("/api/sharing?commits={many}")).status, 400);
+    assert_eq!(world.get(&format!("/api/sharing?commits={}", &many[5..])).status, 200);
 }

@@ -4,5 +4,5 @@
 pub(crate) mod barrier;
 mod mark_set;
 pub(crate) mod marks;
-mod reached;
+pub(crate) mod reached;
 pub(crate) mod rewrite;

@@ -480,7 +480,7 @@ impl Reached {
 }
 
 /// Adds the children of a node that was read.
-fn children(node: &Node, found: &mut Vec<u64>) -> Result<()> {
+pub(crate) fn children(node: &Node, found: &mut Vec<u64>) -> Result<()> {
     for index in 0..node.width() {
         match node.child(index) {
             Slot::StoredNode(offset) | Slot::StoredValue(offset) => found.push(offset),

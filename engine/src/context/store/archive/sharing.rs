@@ -1,0 +1,136 @@
+//! Which pieces of the pack commits share, and which are one's own.
+//!
+//! References only point back, so a walk that takes the newest piece first has met all that lead to a piece, and so all
+//! commits that hold it, before it takes the piece itself. What it keeps is what waits: no set of what it has seen.
+
+use std::collections::{BTreeMap, BinaryHeap};
+use std::fmt;
+
+use crate::context::files::collecting::{marks, reached};
+use crate::context::files::record::Tag;
+use crate::context::hash::CommitHash;
+use crate::context::store::Store;
+use crate::error::{Error, Result};
+
+/// The most commits that are compared at once.
+pub const SHARED_COMMITS_MAX: usize = 32;
+
+/// What the same commits hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SharedPart {
+    /// The commits that hold it, and no others of those that are compared: bit 0 for the first of them.
+    pub commits: u32,
+    /// Records of directories' pieces and values.
+    pub pieces: u64,
+    /// What these take in the pack.
+    pub bytes: u64,
+}
+
+/// A count of what commits share, from the newest piece to the oldest. See [`Store::sharing`].
+pub struct Sharing {
+    /// Offset of a piece, the commits that hold it, and those that only need its bytes, for a patch of it.
+    waiting: BinaryHeap<(u64, u32, u32)>,
+    parts: BTreeMap<u32, (u64, u64)>,
+    counted: u64,
+}
+
+impl fmt::Debug for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sharing({} counted, {} waiting)", self.counted, self.waiting.len())
+    }
+}
+
+impl Store {
+    /// Begins to count which pieces `commits` share, all of them or some, and which one of them holds alone: pieces of
+    /// directories and values as they are in the pack, with the bytes of a directory's older record where the newer
+    /// one is a patch of it. One read each, and nothing before [`Sharing::step`]. `Invalid` for more than
+    /// [`SHARED_COMMITS_MAX`] commits and for a store of Irmin, `Missing` for an unknown commit.
+    ///
+    /// ```
+    /// use varvite::context::{CommitInfo, Options, Store};
+    /// use varvite::disk::memory::MemoryDisk;
+    ///
+    /// let mut store = Store::create(MemoryDisk::seeded(1), Options::default())?;
+    /// let mut tree = store.empty_tree();
+    /// for account in 0..500 {
+    ///     tree.add(&["accounts", &format!("{account}"), "balance"], &[7; 60])?;
+    /// }
+    /// let first = store.commit(&mut tree, &CommitInfo::default())?;
+    /// tree.add(&["accounts", "3", "balance"], b"0")?;
+    /// let second = store.commit(&mut tree, &CommitInfo::new(&[first], 1, "", ""))?;
+    ///
+    /// let mut sharing = store.sharing(&[first, second])?;
+    /// while sharing.step(&store, 1_000)? {}
+    /// let bytes = |commits| sharing.parts().iter().find(|it| it.commits == commits).map(|it| it.bytes);
+    /// assert!(bytes(0b11) > bytes(0b10)); // most is shared, some is the second one's alone
+    /// # Ok::<(), varvite::Error>(())
+    /// ```
+    pub fn sharing(&self, commits: &[CommitHash]) -> Result<Sharing> {
+        if commits.len() > SHARED_COMMITS_MAX {
+            let most = format!("compare at most {SHARED_COMMITS_MAX} commits at once");
+            return Err(Error::invalid(most));
+        }
+        if self.history.is_some() {
+            let why = "a store of Irmin does not say what its commits share: migrate it first";
+            return Err(Error::invalid(why));
+        }
+        let mut waiting = BinaryHeap::new();
+        for (place, commit) in commits.iter().enumerate() {
+            let (_, body) = self.commit_at(self.commit_offset(commit)?)?;
+            waiting.push((body.root, 1 << place, 0));
+        }
+        Ok(Sharing { waiting, parts: BTreeMap::new(), counted: 0 })
+    }
+}
+
+impl Sharing {
+    /// Counts up to `pieces` more; returns whether some are left. `store` is the one that began it; after an error, as
+    /// when a collection has taken one of the commits, it is to be begun anew.
+    pub fn step(&mut self, store: &Store, pieces: u64) -> Result<bool> {
+        let mut found = Vec::new();
+        for _ in 0..pieces {
+            let Some((offset, mut holders, mut needed)) = self.waiting.pop() else { break };
+            while let Some((_, more, bytes)) = self.waiting.peek().filter(|it| it.0 == offset) {
+                (holders, needed) = (holders | more, needed | bytes);
+                self.waiting.pop();
+            }
+            let (length, tag, base) = store.pack.record(offset, |file, place, record| {
+                let base = reached::base((file, place), offset, record)?;
+                Ok((record.length as u64, record.tag, base))
+            })?;
+            let part = self.parts.entry(holders | needed).or_default();
+            *part = (part.0 + 1, part.1 + length);
+            self.counted += 1;
+            if let Some(base) = base {
+                self.waiting.push((base, 0, holders | needed));
+            }
+            if holders != 0 && tag != Tag::Value {
+                found.clear();
+                marks::children(&store.pack.read_node(offset)?, &mut found)?;
+                self.waiting.extend(found.iter().map(|child| (*child, holders, 0)));
+            }
+        }
+        Ok(!self.waiting.is_empty())
+    }
+
+    /// How many pieces were counted.
+    pub fn counted(&self) -> u64 {
+        self.counted
+    }
+
+    /// How many references to pieces wait to be followed: 16 bytes of memory each.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// What was counted so far, a part for each set of commits that holds something alone.
+    pub fn parts(&self) -> Vec<SharedPart> {
+        let part = |(&commits, &(pieces, bytes)): (&u32, &(u64, u64))| SharedPart {
+            commits,
+            pieces,
+            bytes,
+        };
+        self.parts.iter().map(part).collect()
+    }
+}
