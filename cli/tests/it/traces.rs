@@ -107,6 +107,9 @@ fn traces_go_to_irmin_and_back() {
     recorded(folder);
     let out = run(folder, "trace convert T R --format json").json();
     assert!(out["rows"].as_u64().unwrap() > 300, "{out}");
+    let left_out = out["left_out_by_action"].as_object().unwrap().values();
+    assert_eq!(out["left_out"], left_out.map(|it| it.as_u64().unwrap()).sum::<u64>(), "{out}");
+    assert_eq!(out["left_out_following"], 0, "{out}");
     let shown = run(folder, "trace show R --limit 0").yes();
     assert!(shown.contains("irmin trace of actions") && !shown.contains("DAMAGED"), "{shown}");
     let replayed = run(folder, "trace replay R --format json").json();

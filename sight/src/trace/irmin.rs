@@ -3,11 +3,11 @@
 //! Irmin's contexts are values: a change of one gives another. Here a context that is used for the last time
 //! is changed in place, and one that is kept is cloned first.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use varvite::context::hash;
 use varvite::irmin_pack::trace::{Scoped, TraceRow};
-use varvite::trace::{Action, Answer, Argument, Call};
+use varvite::trace::{Action, Answer, Argument, Call, Face};
 use varvite::{Error, Result};
 
 /// The author that Irmin's replay commits with.
@@ -141,7 +141,8 @@ impl FromRows {
     }
 }
 
-/// Makes rows of calls. What no row says is left out, and counted.
+/// Makes rows of calls. What no row says is left out, and counted, with all that follows from it: a tree that no row
+/// made as it is, and what was committed of it, would be others where the rows are replayed.
 #[derive(Debug, Default)]
 pub struct ToRows {
     /// The context of a handle, and where it came from: of which context it is the subtree at which path.
@@ -150,8 +151,28 @@ pub struct ToRows {
     /// How many handles have a context.
     holders: HashMap<i64, u32>,
     last: i64,
+    /// Handles of trees that no row makes, and commits of them.
+    lost: HashSet<u64>,
+    lost_commits: HashSet<[u8; 32]>,
     /// Calls that no row says.
-    pub left_out: u64,
+    pub left_out: LeftOut,
+}
+
+/// What rows do not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Calls of each action.
+    pub by_action: BTreeMap<&'static str, u64>,
+    /// Those of them that a row could say, but for the tree or commit that they are on: that came of others of them.
+    pub following: u64,
+}
+
+impl LeftOut {
+    /// All calls.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.by_action.values().sum()
+    }
 }
 
 impl ToRows {
@@ -216,8 +237,44 @@ impl ToRows {
                 | Action::EmptyTree
                 | Action::FindTree
         );
-        self.left_out += u64::from(row.is_none() && !silent);
+        // What was called within another call is that one's.
+        if row.is_none() && !silent && call.depth == 0 {
+            *self.left_out.by_action.entry(call.action.name()).or_default() += 1;
+            self.lose(call);
+        }
         row
+    }
+
+    /// Notes what is not as it should be without `call`.
+    fn lose(&mut self, call: &Call) {
+        if call.answer == Answer::Failed || call.action.face() != Face::Context {
+            return;
+        }
+        let on = match (call.action, call.arguments.first()) {
+            (_, Some(Argument::Handle(handle))) => Some(*handle),
+            (Action::Checkout, Some(Argument::Hash(commit))) => {
+                self.left_out.following += u64::from(self.lost_commits.contains(commit));
+                None
+            }
+            _ => None,
+        };
+        if let Some(handle) = on {
+            self.left_out.following += u64::from(self.lost.contains(&handle));
+            if matches!(call.action, Action::Add | Action::AddTree | Action::Remove) {
+                self.drop_handle(handle);
+                self.subtrees.remove(&handle);
+                self.lost.insert(handle);
+            }
+        }
+        match call.answer {
+            Answer::Handle(made) if made != 0 => {
+                self.lost.insert(made);
+            }
+            Answer::Hash(commit) if call.action == Action::Commit => {
+                self.lost_commits.insert(commit);
+            }
+            _ => {}
+        }
     }
 
     fn said(&mut self, call: &Call) -> Option<TraceRow> {
@@ -230,7 +287,9 @@ impl ToRows {
                 self.hold(handle, 0);
                 None
             }
-            (Action::Checkout, [Argument::Hash(commit)], Answer::Handle(handle)) => {
+            (Action::Checkout, [Argument::Hash(commit)], Answer::Handle(handle))
+                if !self.lost_commits.contains(commit) =>
+            {
                 self.last += 1;
                 self.hold(handle, self.last);
                 let commit = hash::to_text(commit).into_bytes();
@@ -238,6 +297,12 @@ impl ToRows {
                 Some(TraceRow::Checkout(commit, Scoped { name: self.last, kept: true }))
             }
             (Action::Clone, [Argument::Handle(of)], Answer::Handle(handle)) => {
+                if self.lost.contains(of) {
+                    self.lost.insert(handle);
+                }
+                if let Some(subtree) = self.subtrees.get(of).cloned() {
+                    self.subtrees.insert(handle, subtree);
+                }
                 let context = *self.contexts.get(of)?;
                 self.hold(handle, context);
                 None
@@ -245,6 +310,7 @@ impl ToRows {
             (Action::Release, [Argument::Handle(handle)], _) => {
                 self.drop_handle(*handle);
                 self.subtrees.remove(handle);
+                self.lost.remove(handle);
                 None
             }
             (
@@ -252,6 +318,9 @@ impl ToRows {
                 [Argument::Handle(of), Argument::Path(path)],
                 Answer::Handle(handle),
             ) => {
+                if self.lost.contains(of) {
+                    self.lost.insert(handle);
+                }
                 let context = *self.contexts.get(of)?;
                 self.subtrees.insert(handle, (context, path.clone()));
                 None
@@ -309,6 +378,7 @@ impl ToRows {
                 ],
                 Answer::Hash(commit),
             ) if author == AUTHOR => {
+                self.lost_commits.remove(&commit);
                 let from = self.scoped(*self.contexts.get(handle)?, false);
                 let parents = parents.iter().map(|parent| {
                     let hash = parent[..].try_into().ok()?;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use varvite::context::{
-    CommitHash, CommitInfo, Depth, Index, Limits, Merge, Options, Order, Resolution, Store,
+    CommitHash, CommitInfo, Depth, Index, Limits, Merge, Options, Order, Resolution, Store, Tree,
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::trace::{Recorder, Trace};
 use varvite::{Batch, Error, Kind, Log, Session, SessionOptions, TableOptions, Tables};
+use varvite_sight::trace::irmin::{FromRows, ToRows};
 use varvite_sight::trace::{Outcome, Replay};
 
 /// A recording, and numbers that follow from a seed.
@@ -300,4 +301,80 @@ fn reads_of_a_transaction_are_replayed_with_what_it_wrote() {
             assert_eq!(all.map(run).iter().sum::<u64>(), told);
         }
     }
+}
+
+/// A commit of a tree, as Irmin's replay names its author.
+fn commit(store: &mut Store, tree: &mut Tree, parents: &[CommitHash], date: i64) -> CommitHash {
+    store.commit(tree, &CommitInfo::new(parents, date, "Tezos", "")).unwrap()
+}
+
+#[test]
+fn rows_leave_out_merges_with_what_follows_and_the_rest_is_replayed() {
+    let load = Load::new(1);
+    let options = Options { recorder: Some(load.recorder.clone()), ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["a"], b"1").unwrap();
+    let base = commit(&mut store, &mut tree, &[], 0);
+    let sides = ["b", "c"].map(|name| {
+        let mut tree = store.checkout(&base).unwrap();
+        tree.add(&[name, "x"], b"2").unwrap();
+        commit(&mut store, &mut tree, &[base], 1)
+    });
+    let merge = store
+        .merge_commits(&sides[0], &sides[1], Limits::default(), |_, _| Ok(Resolution::Conflict));
+    let Merge::Merged(mut merged) = merge.unwrap() else { panic!("both added something") };
+    // Six calls follow: a find, an add, a commit, a checkout of it, a find there, and one in a copy of it.
+    assert!(merged.find(&["b", "x"]).unwrap().is_some());
+    merged.add(&["d"], b"3").unwrap();
+    let late = commit(&mut store, &mut merged, &sides, 2);
+    let after = store.checkout(&late).unwrap();
+    assert!(after.find(&["d"]).unwrap().is_some());
+    assert!(after.clone().mem(&["d"]).unwrap());
+    // A tree that takes a part of the merged one is another than its rows would make.
+    let mut other = store.checkout(&sides[0]).unwrap();
+    let part = after.find_tree(&["c"]).unwrap().unwrap();
+    other.add_tree(&["taken"], &part).unwrap();
+    commit(&mut store, &mut other, &[sides[0]], 3);
+    // And this goes on without it.
+    let mut rest = store.checkout(&sides[1]).unwrap();
+    assert!(rest.find(&["c", "x"]).unwrap().is_some());
+    rest.add(&["e"], b"4").unwrap();
+    commit(&mut store, &mut rest, &[sides[1]], 4);
+    drop((tree, merged, after, other, part, rest));
+    load.recorder.finish().unwrap();
+
+    let (mut to, mut rows) = (ToRows::default(), Vec::new());
+    let mut trace = Trace::open(&*load.traces, "t").unwrap();
+    while let Some(call) = trace.next_call().unwrap() {
+        rows.extend(to.rows(&call));
+    }
+    let by_action: Vec<_> =
+        to.left_out.by_action.iter().map(|(name, calls)| (*name, *calls)).collect();
+    let expected = [
+        ("add", 1),
+        ("add_tree", 1),
+        ("checkout", 1),
+        ("commit", 2),
+        ("find", 2),
+        ("mem", 1),
+        ("merge_commits", 1),
+    ];
+    assert_eq!(by_action, expected);
+    // All but the merge itself and the tree that was added.
+    assert_eq!((to.left_out.calls(), to.left_out.following), (9, 7));
+    let mut replay = Replay::new(
+        Some(Store::create(MemoryDisk::seeded(2), Options::default()).unwrap()),
+        None,
+        TableOptions::default(),
+        || 0,
+    );
+    let mut from = FromRows::default();
+    for row in &rows {
+        for call in from.calls(row).unwrap() {
+            replay.call_of_rows(&call).unwrap();
+        }
+    }
+    let outcome = replay.outcome();
+    assert_eq!((outcome.mismatches, outcome.commits), (0, 4), "{:?}", outcome.first_mismatch);
 }

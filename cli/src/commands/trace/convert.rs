@@ -1,5 +1,6 @@
 //! `varvite trace convert`: Irmin's traces of actions as varvite's, and the other way.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -20,7 +21,8 @@ use crate::sight::{Tracing, monotonic_ns};
 /// Turn a trace of Irmin's benchmarks into one of varvite, or one of varvite into Irmin's
 ///
 /// A trace of Irmin does not say what was found, so its calls are run on a context in memory, which is recorded.
-/// Irmin's rows know only values by path, copies and commits: other calls are left out and counted.
+/// Irmin's rows know only values by path, copies and commits: other calls are left out, as merges are, with what is done on the trees and
+/// commits that came of them. It is said how many they are, and which.
 #[derive(Debug, Args)]
 pub struct Convert {
     /// The trace
@@ -34,6 +36,9 @@ struct Report {
     calls: u64,
     rows: u64,
     left_out: u64,
+    /// Of these, calls on trees and commits that came of others of them.
+    left_out_following: u64,
+    left_out_by_action: BTreeMap<&'static str, u64>,
     mismatches: u64,
     first_mismatch: Option<String>,
 }
@@ -54,13 +59,29 @@ pub fn run(arguments: &Convert, format: Format) -> Outcome {
         let table = print::record(&[
             ("calls", print::count(report.calls)),
             ("rows", print::count(report.rows)),
-            ("left out", print::count(report.left_out)),
+            ("left out", left_out(&report)),
             ("mismatches", print::count(report.mismatches)),
             ("first mismatch", first),
         ]);
         print::line(&table.to_string())?;
     }
     Ok(Verdict::found(report.mismatches == 0))
+}
+
+/// How much was left out, and what.
+fn left_out(report: &Report) -> String {
+    let mut text = print::count(report.left_out);
+    let actions = report.left_out_by_action.iter();
+    let actions: Vec<_> =
+        actions.map(|(name, calls)| format!("{} {name}", print::count(*calls))).collect();
+    if !actions.is_empty() {
+        text = format!("{text}: {}", actions.join(", "));
+    }
+    if report.left_out_following > 0 {
+        let following = print::count(report.left_out_following);
+        text = format!("{text}; {following} of them are on what came of the others");
+    }
+    text
 }
 
 fn from_irmin(arguments: &Convert, name: &str, bytes: &[u8]) -> varvite::Result<Report> {
@@ -82,6 +103,8 @@ fn from_irmin(arguments: &Convert, name: &str, bytes: &[u8]) -> varvite::Result<
         calls: found.calls,
         rows: count,
         left_out: found.skipped,
+        left_out_following: 0,
+        left_out_by_action: BTreeMap::new(),
         mismatches: found.mismatches,
         first_mismatch: found.first_mismatch,
     })
@@ -100,7 +123,9 @@ fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
     Ok(Report {
         calls: trace.end().calls,
         rows: rows.len() as u64,
-        left_out: to.left_out,
+        left_out: to.left_out.calls(),
+        left_out_following: to.left_out.following,
+        left_out_by_action: to.left_out.by_action,
         mismatches: 0,
         first_mismatch: None,
     })
