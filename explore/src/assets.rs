@@ -27,8 +27,9 @@ macro_rules! asset {
     };
 }
 
-static ASSETS: [Asset; 4] = [
+static ASSETS: [Asset; 5] = [
     asset!("/", "text/html; charset=utf-8", "index.html"),
+    asset!("/ahead.js", "text/javascript; charset=utf-8", "ahead.js"),
     asset!("/explorer.js", "text/javascript; charset=utf-8", "explorer.js"),
     asset!("/explorer.css", "text/css; charset=utf-8", "explorer.css"),
     asset!("/licences.txt", "text/plain; charset=utf-8", "licences.txt"),

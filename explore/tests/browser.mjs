@@ -35,6 +35,9 @@ page.on("console", (line) => ["error", "warning"].includes(line.type()) && !/40[
 page.on("pageerror", (error) => expect(false, `script: ${error.message}`));
 page.on("request", (request) => expect(request.url().startsWith(url) || /^(data|blob):/.test(request.url()), `asks for ${request.url()}`));
 
+const asked = [];
+page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+
 const settle = () => page.waitForFunction(() => !document.querySelector("main [role=status]")?.textContent.startsWith("reading"), null, { timeout: 15_000 });
 async function open(hash) {
   await page.goto("about:blank");
@@ -102,6 +105,16 @@ if (context) {
   const download = page.waitForEvent("download");
   await page.getByRole("link", { name: "v2", exact: true }).press("Enter");
   expect((await download).suggestedFilename().endsWith(".v2"), "the proof has another name");
+}
+
+// What the address shows first is asked for once, before the script is there, and not again without a reason.
+if (context) {
+  asked.length = 0;
+  await open(`#/tree?store=${context.store}`);
+  await page.waitForSelector("tbody tr");
+  await page.waitForFunction(() => performance.getEntriesByType("resource").some((it) => it.name.includes("/api/pulse")));
+  const times = (path) => asked.filter((it) => it === path).length;
+  for (const path of ["/api/tree", "/api/overview"]) expect(times(path) === 1, `${path} is asked for ${times(path)} times`);
 }
 
 // What commits share: chosen by the keyboard, in the link, and gone on with where it was cut.

@@ -1,6 +1,6 @@
 // After the build: the licences of what is bundled, and a number of the sources that it was built from, by which a test
 // tells assets that are older than they.
-import { readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { copyFileSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 
 const bundled = ["svelte", "uplot", "d3-hierarchy"];
 const texts = bundled.map((name) => {
@@ -9,6 +9,7 @@ const texts = bundled.map((name) => {
   const file = readdirSync(folder).find((it) => /^licen[cs]e/i.test(it));
   return `${name} ${version} (${license})\n\n${readFileSync(`${folder}/${file}`, "utf8").trim()}\n`;
 });
+copyFileSync("src/ahead.js", "../assets/ahead.js");
 writeFileSync("../assets/licences.txt", texts.join("\n----\n\n"));
 
 // FNV-1a over names and contents; the test in ../tests has the same.

@@ -74,6 +74,7 @@ fn a_page_is_sent_once_and_then_only_its_tag() {
     );
     assert_eq!((again.status, again.body.len()), (304, 0));
     assert_eq!(world.get("/explorer.js").status, 200);
+    assert_eq!(world.get("/ahead.js").status, 200);
     assert_eq!(world.get("/explorer.css").status, 200);
     assert_eq!(world.get("/licences.txt").status, 200);
 }

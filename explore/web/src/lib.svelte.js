@@ -51,7 +51,11 @@ export function url(path, query = {}) {
 }
 
 export async function ask(path, query, signal) {
-  const answer = await fetch(url(path, query), { signal });
+  const address = url(path, query);
+  const early = window.ahead?.get(address);
+  window.ahead?.delete(address);
+  const answer = await (early ?? fetch(address, { signal }));
+  signal?.throwIfAborted();
   const said = await answer.json().catch(() => ({}));
   if (!answer.ok) {
     const error = new Error(said.error?.message ?? `${answer.status} ${answer.statusText}`);

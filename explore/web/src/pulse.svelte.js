@@ -2,7 +2,8 @@
 import { ask } from "./lib.svelte.js";
 
 const POINTS = 300;
-export const pulse = $state({ on: true, revision: null, now: null, lost: false });
+/** `turns` counts how often the store was another than before. */
+export const pulse = $state({ on: true, revision: null, turns: 0, now: null, lost: false });
 /** What was seen so far, of the store that is looked at. */
 export const seen = { store: null, points: [] };
 
@@ -25,7 +26,11 @@ export async function look(store) {
     seen.points.push(now);
     if (seen.points.length > POINTS) seen.points.shift();
     pulse.now = now;
-    if (now.revision !== pulse.revision) pulse.revision = now.revision;
+    if (now.revision !== pulse.revision) {
+      // The first one is of what was asked for at the same time.
+      if (pulse.revision !== null) pulse.turns++;
+      pulse.revision = now.revision;
+    }
   } catch (error) {
     pulse.lost = error.kind === undefined;
   } finally {
