@@ -370,7 +370,7 @@ impl Tree {
     /// store only what this handle has not, for one look at each piece where the two meet.
     pub fn add_tree<S: AsRef<[u8]>>(&mut self, path: &[S], tree: &Tree) -> Result<()> {
         let Some(traced) = &self.traced else { return self.bind(path, tree) };
-        let given = tree.beside(traced)?;
+        let given = tree.beside(traced);
         let other = given.as_ref().map_or_else(|| tree.handle(), Traced::handle);
         let begun = trace::begin(self.traced.as_ref());
         let outcome = self.bind(path, tree);

@@ -20,7 +20,7 @@ fn history(seed: u64, commits: usize) -> (Store, Vec<CommitHash>) {
         put(&mut tree, &mut random);
     }
     for date in 0..commits {
-        for _ in 0..1 + random.below(40) {
+        for _ in 0..=random.below(40) {
             put(&mut tree, &mut random);
             let account = format!("{}", random.below(1_000));
             if random.below(3) == 0 {

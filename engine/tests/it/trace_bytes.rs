@@ -187,7 +187,7 @@ mod tests {
         let own: Vec<_> = drafts
             .iter()
             .map(|(arguments, answer)| {
-                assert_eq!(arguments[..], [table.clone()]);
+                assert_eq!(&arguments[..], std::slice::from_ref(&table));
                 let trace::Answer::Handle(own) = answer else { panic!("{answer:?}") };
                 Argument::Handle(*own)
             })

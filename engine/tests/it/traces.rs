@@ -3,12 +3,14 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use varvite::context::{self, CommitInfo, Configuration, Depth, Order, Store, Tree};
+use varvite::context::{self, CommitInfo, Configuration, Depth, Index, Order, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
+use varvite::disk::sim::SimDisk;
 use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate, Recorder};
-use varvite::{Batch, Session, SessionOptions, TableOptions};
+use varvite::{Batch, Kind, Session, SessionOptions, TableOptions};
 
+use crate::context_archive;
 use crate::trace_bytes::{calls, clock};
 
 struct Recording(Arc<MemoryDisk>, Arc<Recorder>);
@@ -132,6 +134,59 @@ fn trees_from_elsewhere_are_told() {
     assert_eq!(calls[0].arguments[0], calls[1].arguments[0]);
     assert_eq!(calls[1].arguments[0], calls[2].arguments[0]);
     assert_eq!(calls[1].answer, Answer::Hash(*commit));
+}
+
+/// The calls of a store never fail for its recorder: what it is told of a tree may be more than the call needs.
+#[test]
+fn what_cannot_be_read_is_not_told_and_fails_no_call() {
+    let (upper, commits) = context_archive::made(Index::Minimal, 9);
+    let lower = SimDisk::new(2);
+    let with_lower = context_archive::options(Index::Minimal, Some(&lower));
+    let mut store = context_archive::open(&upper, with_lower).unwrap();
+    store.archive(commits.last().unwrap(), u64::MAX).unwrap();
+    store.close().unwrap();
+    let mut found = Vec::new();
+    for recording in [None, Some(Recording::new())] {
+        let recorder = recording.as_ref().map(|it| Arc::clone(&it.1));
+        let without =
+            context::Options { recorder, ..context_archive::options(Index::Minimal, None) };
+        let store = context_archive::open(&upper, without).unwrap();
+        let tree = store.checkout(commits.last().unwrap()).unwrap();
+        let mut copy = store.empty_tree();
+        for (name, child) in tree.list::<&str>(&[], 0, 9).unwrap() {
+            copy.add_tree(&[b"copy", &*name], &child).unwrap();
+        }
+        found.push(copy.hash().unwrap());
+        assert_eq!(copy.find(&["copy", "lasting", "0"]).unwrap_err().kind(), Kind::Missing);
+        let Some(recording) = recording else { continue };
+        drop((tree, copy, store));
+        let calls = recording.calls();
+        let given = calls.iter().filter(|call| call.action == Action::Given);
+        let answers: Vec<_> = given.map(|call| call.answer).collect();
+        assert_eq!(answers, [Answer::Failed, Answer::Nothing], "of lasting and passing");
+    }
+    assert_eq!(found[0], found[1]);
+}
+
+/// Names count as values do: of a set the values are empty.
+#[test]
+fn a_large_tree_is_told_in_several_calls() {
+    let recording = Recording::new();
+    let mut store = recording.store();
+    let mut made = Tree::empty(Configuration::TEZOS);
+    for number in 0..20_000_u32 {
+        let name = format!("a name of some length {number:05}");
+        made.add(&[&name[..name.len() - 2], "which is long", &*name], b"").unwrap();
+    }
+    store.commit(&mut made, &CommitInfo::default()).unwrap();
+    let mut entries = 0;
+    let mut most = 0;
+    for call in recording.calls().iter().filter(|call| call.action == Action::Given) {
+        let Argument::Entries(told) = &call.arguments[1] else { panic!("{call:?}") };
+        entries += told.len();
+        most = most.max(told.len());
+    }
+    assert!(entries == 20_000 && most < 8_000, "{entries}, at most {most} at once");
 }
 
 #[test]

@@ -398,7 +398,12 @@ impl Replay {
             for (path, value) in entries {
                 tree.add(path, value)?;
             }
-            return Ok(Some(Answer::Nothing));
+            // One that was not told whole is no mismatch by itself.
+            return Ok(Some(if call.answer == Answer::Failed {
+                call.answer
+            } else {
+                Answer::Nothing
+            }));
         }
         let Some(mut tree) = self.trees.remove(&handle) else { return Ok(None) };
         let outcome = self.on_tree(&mut tree, call, rest);

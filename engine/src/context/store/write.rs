@@ -187,7 +187,7 @@ impl Store {
         let Some(recorder) = self.options.recorder.clone() else {
             return self.write_commit(tree, info);
         };
-        let traced = tree.take_traced(&recorder)?;
+        let traced = tree.take_traced(&recorder);
         let handle = traced.handle();
         let begun = recorder.begin();
         let outcome = self.write_commit(tree, info);

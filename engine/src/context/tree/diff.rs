@@ -95,7 +95,7 @@ impl Tree {
         let _span = self.span::<&[u8]>(Operation::Diff, &[]);
         let start: Vec<&[u8]> = from.unwrap_or(&[]).iter().map(AsRef::as_ref).collect();
         let Some(traced) = &self.traced else { return self.changes(after, &start, each) };
-        let given = after.beside(traced)?;
+        let given = after.beside(traced);
         let other = given.as_ref().map_or_else(|| after.handle(), Traced::handle);
         let mut walk = Walk::begin(Some(traced));
         let outcome = self.changes(after, &start, &mut |path, change| {

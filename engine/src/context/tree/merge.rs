@@ -137,7 +137,7 @@ impl Tree {
     ) -> Result<Merged> {
         let _span = self.span::<&[u8]>(Operation::Merge, &[]);
         let Some(traced) = &self.traced else { return self.bring(base, theirs, &mut resolve) };
-        let given = [base.beside(traced)?, theirs.beside(traced)?];
+        let given = [base.beside(traced), theirs.beside(traced)];
         let of = |given: &Option<Traced>, tree: &Tree| {
             given.as_ref().map_or_else(|| tree.handle(), Traced::handle)
         };

@@ -9,6 +9,10 @@ use crate::trace::{Action, Answer, Digest, Recorder, Traced};
 /// Bytes of content after which a call ends that tells of a tree that was made elsewhere.
 const GIVEN_BYTES: usize = 1 << 20;
 
+/// What an entry takes beside its value and the bytes of its steps, and each step.
+const ENTRY_BYTES: usize = 64;
+const STEP_BYTES: usize = 32;
+
 /// The answer of a list.
 pub(super) fn listed(page: &[(Vec<u8>, Tree)]) -> Answer {
     Answer::Digest(Some(Digest::of_all(page.iter().map(|(name, _)| Some(&**name)))))
@@ -48,11 +52,8 @@ impl Tree {
     }
 
     /// A number for it as an argument of a call on `traced`, unless it has one; what is in it is told then.
-    pub(super) fn beside(&self, traced: &Traced) -> Result<Option<Traced>> {
-        if traced.knows(self.traced.as_ref()) {
-            return Ok(None);
-        }
-        self.told_to(traced.recorder()).map(Some)
+    pub(super) fn beside(&self, traced: &Traced) -> Option<Traced> {
+        (!traced.knows(self.traced.as_ref())).then(|| self.told_to(traced.recorder()))
     }
 
     /// Runs `work` as the call that gives this tree.
@@ -80,11 +81,9 @@ impl Tree {
 
     /// Takes the handle for a call that `recorder` is told of as a whole; what is in a tree that it does not know
     /// is told first.
-    pub(crate) fn take_traced(&mut self, recorder: &Arc<Recorder>) -> Result<Traced> {
-        match self.traced.take().filter(|traced| Arc::ptr_eq(traced.recorder(), recorder)) {
-            Some(traced) => Ok(traced),
-            None => self.told_to(recorder),
-        }
+    pub(crate) fn take_traced(&mut self, recorder: &Arc<Recorder>) -> Traced {
+        let traced = self.traced.take().filter(|traced| Arc::ptr_eq(traced.recorder(), recorder));
+        traced.unwrap_or_else(|| self.told_to(recorder))
     }
 
     /// Gives back what [`Tree::take_traced`] took.
@@ -92,38 +91,34 @@ impl Tree {
         self.traced = Some(traced);
     }
 
-    fn told_to(&self, recorder: &Arc<Recorder>) -> Result<Traced> {
+    /// Tells what is in the tree. What cannot be read is left out, since the call itself may not need it: the last
+    /// call that tells has failed then.
+    fn told_to(&self, recorder: &Arc<Recorder>) -> Traced {
         let traced = Traced::new(recorder);
         let mut entries = Vec::new();
         let mut bytes = 0;
-        let tell = |entries: &mut Vec<(Vec<Vec<u8>>, Vec<u8>)>| {
+        let tell = |entries: &mut Vec<(Vec<Vec<u8>>, Vec<u8>)>, answer| {
             let begun = recorder.begin();
             let handle = traced.handle();
-            recorder.end(
-                begun,
-                Action::Given,
-                |to| to.handle(handle).entries(entries),
-                Answer::Nothing,
-            );
+            recorder.end(begun, Action::Given, |to| to.handle(handle).entries(entries), answer);
             entries.clear();
         };
-        if let Some(value) = self.to_value()? {
-            entries.push((Vec::new(), value));
-        }
+        let value = self.to_value().map(|value| entries.extend(value.map(|it| (Vec::new(), it))));
         // One that another recorder knows is not asked, but a handle of its own.
         let content = self.at(self.root.clone());
-        content.fold::<&[u8]>(&[], None, Order::Undefined, |path, tree| {
+        let told = content.fold::<&[u8]>(&[], None, Order::Undefined, |path, tree| {
             if let Some(value) = tree.to_value()? {
-                bytes += value.len();
+                let steps: usize = path.iter().map(|step| step.len() + STEP_BYTES).sum();
+                bytes += value.len() + steps + ENTRY_BYTES;
                 entries.push((path.to_vec(), value));
             }
             if bytes >= GIVEN_BYTES {
-                tell(&mut entries);
+                tell(&mut entries, Answer::Nothing);
                 bytes = 0;
             }
             Ok(())
-        })?;
-        tell(&mut entries);
-        Ok(traced)
+        });
+        tell(&mut entries, value.and(told).map_or(Answer::Failed, |()| Answer::Nothing));
+        traced
     }
 }
