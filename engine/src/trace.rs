@@ -16,6 +16,6 @@ pub use action::{Action, ActionRow, Answered, Face, Field};
 pub use frame::{Answer, Argument, Call, Digest, DigestOfMany, KeyUpdate};
 pub use inspect::file as inspect;
 pub use reader::{Trace, TraceEnd};
-pub(crate) use recorder::{Arguments, Traced, begin, call, end, found, store_call};
+pub(crate) use recorder::{Arguments, Traced, begin, call, end, found, run, store_call};
 pub use recorder::{Host, Recorder};
 pub(crate) use walk::{Bounds, Steps, Walk};

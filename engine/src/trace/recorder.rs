@@ -374,7 +374,7 @@ impl Drop for Traced {
 }
 
 /// Runs `work` as a call that begins now; where it panics, as in a host's operator, the call is none.
-fn run<T>(recorder: &Recorder, work: impl FnOnce() -> T) -> (Begun, T) {
+pub(crate) fn run<T>(recorder: &Recorder, work: impl FnOnce() -> T) -> (Begun, T) {
     struct Depth<'a>(&'a Recorder, Begun);
     impl Drop for Depth<'_> {
         fn drop(&mut self) {

@@ -1,6 +1,7 @@
 //! What a recorder writes down of both faces: arguments, answers, depths, handles, threads.
 
 use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use varvite::context::{self, CommitInfo, Configuration, Depth, Index, Order, Store, Tree};
@@ -8,7 +9,7 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::SimDisk;
 use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate, Recorder};
-use varvite::{Batch, Kind, Session, SessionOptions, TableOptions};
+use varvite::{Batch, Kind, MergeOperator, Session, SessionOptions, TableOptions};
 
 use crate::context_archive;
 use crate::trace_bytes::{calls, clock};
@@ -239,6 +240,32 @@ fn calls_of_a_session_have_their_arguments_and_answers() {
         assert_eq!(told(call), expected);
     }
     drop(copy);
+}
+
+/// What panics is no call, and those after it are no deeper for it: a replay skips what is not at depth 0.
+#[test]
+fn a_call_after_an_operator_that_panicked_is_the_hosts_own() {
+    let recording = Recording::new();
+    let session = recording.session();
+    let operator = MergeOperator::new("join", |older, newer| {
+        assert!(newer != b"bad", "the operator fell over");
+        [older, newer].concat()
+    });
+    let options = TableOptions::default().with_operator(operator);
+    let mut table = session.create_table("t", options).unwrap();
+    table.update(Batch::new().insert(b"a", b"1")).unwrap();
+    for _ in 0..2 {
+        let panics = || table.update(Batch::new().upsert(b"a", b"bad"));
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    }
+    table.update(Batch::new().upsert(b"a", b"2")).unwrap();
+    assert_eq!(table.get(b"a").unwrap().as_deref(), Some(&b"12"[..]));
+    drop(table);
+    let calls = recording.calls();
+    let told: Vec<_> = calls.iter().map(|call| (call.action, call.depth)).collect();
+    let expected =
+        [Action::OpenTable, Action::Update, Action::Update, Action::Get, Action::Release];
+    assert_eq!(told, expected.map(|action| (action, 0)));
 }
 
 #[test]

@@ -86,8 +86,7 @@ impl Update<'_, '_> {
     fn recorded(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let store = self.store;
         let Some(recorder) = &store.options.recorder else { return work(self) };
-        let mut begun = recorder.begin();
-        let outcome = work(self);
+        let (mut begun, outcome) = trace::run(recorder, || work(self));
         for part in &*self.parts {
             let name = part.table.shared_name();
             let batch = part.batch;
