@@ -30,10 +30,13 @@ const WAITING_MAX: usize = 2 << 20;
 /// Sets of commits that are listed, those with the most bytes.
 const PARTS_MAX: usize = 200;
 
-/// A count that somebody may go on with.
+/// What is counted: these commits of the store of this number.
+type Subject = (u64, Vec<CommitHash>);
+
+/// A count that somebody may go on with, in the store as it was opened when the count began.
 struct Kept {
+    subject: Subject,
     store: Arc<Store>,
-    commits: Vec<CommitHash>,
     walk: Sharing,
     asked: Instant,
 }
@@ -43,22 +46,23 @@ struct Kept {
 pub struct Sharings(Mutex<Vec<Kept>>);
 
 impl Sharings {
-    /// Takes what was counted of these commits, unless it is more than `pieces`.
-    fn take(&self, store: &Arc<Store>, commits: &[CommitHash], pieces: u64) -> Option<Sharing> {
+    /// Takes what was counted of the subject, unless it is more than `pieces`. What a commit holds does not change, so
+    /// the store may have been opened anew since, as it is when its writer goes on.
+    fn take(&self, subject: &Subject, pieces: u64) -> Option<(Arc<Store>, Sharing)> {
         let mut kept = lock(&self.0);
-        let place = kept.iter().position(|it| {
-            Arc::ptr_eq(&it.store, store) && it.commits == commits && it.walk.counted() <= pieces
-        })?;
-        Some(kept.swap_remove(place).walk)
+        let is_it = |it: &Kept| it.subject == *subject && it.walk.counted() <= pieces;
+        let place = kept.iter().position(is_it)?;
+        let Kept { store, walk, .. } = kept.swap_remove(place);
+        Some((store, walk))
     }
 
-    fn keep(&self, store: Arc<Store>, commits: Vec<CommitHash>, walk: Sharing) {
+    fn keep(&self, subject: Subject, store: Arc<Store>, walk: Sharing) {
         let mut kept = lock(&self.0);
         if kept.len() >= KEPT_MAX {
             kept.sort_by_key(|it| it.asked);
             kept.remove(0);
         }
-        kept.push(Kept { store, commits, walk, asked: Instant::now() });
+        kept.push(Kept { subject, store, walk, asked: Instant::now() });
     }
 
     /// Drops those that nobody has asked for in a while: they hold their store open.
@@ -84,10 +88,26 @@ fn chosen(store: &Store, query: &Query) -> Result<Vec<CommitHash>, Fault> {
 /// `/api/sharing`.
 pub fn sharing(state: &State, query: &Query, until: &Until) -> Made {
     let store = context(state, query)?;
-    let commits = chosen(&store, query)?;
+    let subject = (query.number("store", 0, u64::MAX)?, chosen(&store, query)?);
     let pieces = query.number("pieces", PIECES, PIECES_MAX)?;
-    let kept = state.sharings.take(&store, &commits, pieces);
-    let mut walk = kept.map_or_else(|| store.sharing(&commits), Ok)?;
+    if let Some((kept, walk)) = state.sharings.take(&subject, pieces) {
+        // The store as it was may have lost a file since, to a collection or a repair: as it is now is asked then.
+        if let Ok(answer) = counted(state, (subject.clone(), kept), walk, (pieces, until)) {
+            return Ok(answer);
+        }
+    }
+    let walk = store.sharing(&subject.1)?;
+    counted(state, (subject, store), walk, (pieces, until))
+}
+
+/// Goes on with `walk` until it has `pieces` or the time is over, and says what it has.
+fn counted(
+    state: &State,
+    (subject, store): (Subject, Arc<Store>),
+    mut walk: Sharing,
+    (pieces, until): (u64, &Until),
+) -> Made {
+    let commits = &subject.1;
     let mut is_left = walk.waiting() > 0;
     let is_wide = |walk: &Sharing| walk.waiting() > WAITING_MAX;
     while is_left && walk.counted() < pieces && !is_wide(&walk) {
@@ -104,12 +124,12 @@ pub fn sharing(state: &State, query: &Query, until: &Until) -> Made {
     let parts = walk.parts();
     let mut said = json!({
         "counted": walk.counted(), "pieces": pieces, "is_cut": is_left, "is_too_wide": is_too_wide, "next": next,
-        "commits": rows(&store, &commits, &parts)?, "parts": listed(&parts),
+        "commits": rows(&store, commits, &parts)?, "parts": listed(&parts),
     });
     let sum = |of: fn(&SharedPart) -> u64| parts.iter().map(of).sum::<u64>();
     said["bytes"] = sum(|part| part.bytes).into();
     if next.is_some() {
-        state.sharings.keep(store, commits, walk);
+        state.sharings.keep(subject, store, walk);
     }
     Ok(Answer::Json(said, "commits"))
 }

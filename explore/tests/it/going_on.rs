@@ -1,9 +1,9 @@
 //! What was cut, by its length or by the time for an answer, goes on where it ended; and what commits share.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use varvite::context::{CommitHash, Options, Store};
+use varvite::context::{CommitHash, CommitInfo, Options, Store};
 use varvite::disk::os::OsDisk;
 use varvite_explore::Limits;
 
@@ -153,14 +153,7 @@ fn sharing_is_what_the_engine_counts_however_many_answers_it_takes() {
     let csv = world.get("/api/sharing?format=csv");
     assert_eq!(String::from_utf8(csv.body).unwrap().lines().count(), 4);
     // In no time an answer takes one step, and the next goes on.
-    let odd = hurried.folder.path().join("chain");
-    let mut store = Store::open(OsDisk::new(odd).unwrap(), Options::default()).unwrap();
-    let mut tree = store.empty_tree();
-    for number in 0..3_000 {
-        tree.add(&["d", &format!("{}", number % 50), &format!("{number}")], &[number as u8; 300])
-            .unwrap();
-    }
-    store.commit(&mut tree, &varvite::context::CommitInfo::new(&[], 9, "", "")).unwrap();
+    let (store, _) = with_a_large_commit(&hurried);
     store.close().unwrap();
     let (mut answers, mut counted) = (0, 0);
     loop {
@@ -175,6 +168,44 @@ fn sharing_is_what_the_engine_counts_however_many_answers_it_takes() {
         assert_eq!(said["next"], said["pieces"]);
     }
     assert!(answers > 2, "{answers} answers of {counted} pieces");
+}
+
+/// The context with one more commit, which takes several answers in no time, open to write.
+fn with_a_large_commit(world: &World) -> (Store, CommitHash) {
+    let disk = OsDisk::new(world.folder.path().join("chain")).unwrap();
+    let mut store = Store::open(disk, Options::default()).unwrap();
+    let mut tree = store.empty_tree();
+    for number in 0..3_000 {
+        tree.add(&["d", &format!("{}", number % 50), &format!("{number}")], &[number as u8; 300])
+            .unwrap();
+    }
+    let hash = store.commit(&mut tree, &CommitInfo::new(&[], 9, "", "")).unwrap();
+    (store, hash)
+}
+
+#[test]
+fn a_count_goes_on_beside_the_writer() {
+    let world = hurried();
+    let (mut store, large) = with_a_large_commit(&world);
+    let target = format!("/api/sharing?commits={}", varvite::context::hash::to_text(&large));
+    let first = world.json(&target);
+    assert_eq!(rows(&first, "commits").len(), 1);
+    let mut counted = first["counted"].as_u64().unwrap();
+    for block in 0..2_u8 {
+        let mut tree = store.checkout(&large).unwrap();
+        tree.add(&["block"], &[block]).unwrap();
+        let info = CommitInfo::new(&[large], 10 + i64::from(block), "", "");
+        let new = varvite::context::hash::to_text(&store.commit(&mut tree, &info).unwrap());
+        // The store is opened anew once the explorer knows the commit.
+        let start = Instant::now();
+        while world.get(&format!("/api/tree?commit={new}")).status != 200 {
+            assert!(start.elapsed() < Duration::from_secs(20), "the commit is never seen");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let now = world.json(&target)["counted"].as_u64().unwrap();
+        assert!(now > counted, "it goes on: {counted} then {now}");
+        counted = now;
+    }
 }
 
 #[test]
