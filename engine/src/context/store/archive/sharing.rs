@@ -44,8 +44,8 @@ impl fmt::Debug for Sharing {
 impl Store {
     /// Begins to count which pieces `commits` share, all of them or some, and which one of them holds alone: pieces of
     /// directories and values as they are in the pack, with the bytes of a directory's older record where the newer
-    /// one is a patch of it. One read each, and nothing before [`Sharing::step`]. `Invalid` for more than
-    /// [`SHARED_COMMITS_MAX`] commits and for a store of Irmin, `Missing` for an unknown commit.
+    /// one is a patch of it. Reads the records of the commits; all else is for [`Sharing::step`]. `Invalid` for more
+    /// than [`SHARED_COMMITS_MAX`] commits and for a store of Irmin, `Missing` for an unknown commit.
     ///
     /// ```
     /// use varvite::context::{CommitInfo, Options, Store};
@@ -85,8 +85,10 @@ impl Store {
 }
 
 impl Sharing {
-    /// Counts up to `pieces` more; returns whether some are left. `store` is the one that began it; after an error, as
-    /// when a collection has taken one of the commits, it is to be begun anew.
+    /// Counts up to `pieces` more. Each costs a read of its whole record, a value's as well; that of a directory's
+    /// piece is read once more for its children, with the records that it is a patch of. Returns whether some are left.
+    /// `store` is the one that began it; after an error, as when a collection has taken one of the commits, it is to be
+    /// begun anew.
     pub fn step(&mut self, store: &Store, pieces: u64) -> Result<bool> {
         let mut found = Vec::new();
         for _ in 0..pieces {
