@@ -59,7 +59,8 @@ impl Tree {
     }
 
     /// The same from the path `from` on, to go on with a difference that was ended: what is there is told, what is
-    /// before it is not, name by name. Costs what [`Tree::diff`] costs from there on, and the way to it.
+    /// before it is not, name by name. Costs what [`Tree::diff`] costs from there on, and all that differs in the
+    /// directories on the way to it, also their pieces before it: those are read, but not what is below their names.
     ///
     /// ```
     /// use varvite::context::{Configuration, Tree};
