@@ -141,17 +141,20 @@ impl SharedFile {
     /// The file, opened to be read if it is not open; then, and where nobody did yet, `check` says
     /// whether it is the one that it should be. An error is not remembered: the next call tries again.
     #[inline]
-    pub fn file(&self, check: impl FnOnce(&Arc<dyn File>) -> Result<()>) -> Result<Arc<dyn File>> {
-        let check = |file: &Arc<dyn File>| match check(file) {
-            // Its writer has given the name to another file meanwhile.
-            Err(error)
-                if error.kind() == Kind::Corrupt
-                    && self.counted.is_reader
-                    && self.was_right.load(Ordering::Acquire) =>
-            {
-                Err(self.gone())
+    pub fn file(
+        &self,
+        check: impl FnOnce(&Arc<dyn File>) -> Result<bool>,
+    ) -> Result<Arc<dyn File>> {
+        let check = |file: &Arc<dyn File>| {
+            if check(file)? {
+                self.was_right.store(true, Ordering::Release);
+                return Ok(());
             }
-            checked => checked.inspect(|()| self.was_right.store(true, Ordering::Release)),
+            if self.counted.is_reader && self.was_right.load(Ordering::Acquire) {
+                // Its writer has given the name to another file meanwhile.
+                return Err(self.gone());
+            }
+            Err(Error::corrupt(file.path(), 0, "the file that is referred to", "another"))
         };
         self.counted.files.get(&self.slot, || self.open_again(), check)
     }
@@ -449,7 +452,7 @@ mod tests {
     fn a_file_is_opened_at_its_first_use_and_an_error_is_not_remembered() {
         let (memory, counted, _) = disk();
         let file = SharedFile::kept(&counted, "later", Access::Buffered);
-        let sound = |_: &Arc<dyn File>| Ok(());
+        let sound = |_: &Arc<dyn File>| Ok(true);
         assert_eq!(file.file(sound).unwrap_err().kind(), Kind::Missing);
         memory.replace("later", b"x").unwrap();
         assert_eq!(file.file(sound).unwrap().len().unwrap(), 1);
@@ -473,9 +476,7 @@ mod tests {
                 checks.set(checks.get() + 1);
                 let mut found = [0; 1];
                 handle.read_exact_at(0, &mut found)?;
-                let is_right = found == file.path().as_bytes();
-                let other = || crate::Error::corrupt(file.path(), 0, "the file", "another");
-                is_right.then_some(()).ok_or_else(other)
+                Ok(found == file.path().as_bytes())
             })?;
             Ok::<_, crate::Error>(handle)
         };
@@ -505,7 +506,7 @@ mod tests {
         memory.replace("b", b"bytes").unwrap();
         let kept = |name| SharedFile::kept(&counted, name, Access::Buffered);
         let (good, bad) = (kept("a"), kept("b"));
-        good.file(|_| Ok(())).unwrap();
+        good.file(|_| Ok(true)).unwrap();
         for _ in 0..100 {
             bad.file(|_| Err(Error::invalid("another file"))).unwrap_err();
             assert!(bad.open_file().is_none(), "the right one may be put in its place");

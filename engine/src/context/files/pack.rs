@@ -560,7 +560,7 @@ impl Pack {
         })?;
         let file = &*chunk.path;
         let record = match record::take(file, position, self.store, offset, bytes.slice()) {
-            Err(error) if error.kind() == Kind::Corrupt && self.has_moved(&chunk, offset)? => {
+            Err(error) if error.kind() == Kind::Corrupt && self.has_moved(&chunk, offset) => {
                 return self.record_at(offset, keep, each);
             }
             found => found?,

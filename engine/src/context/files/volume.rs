@@ -44,13 +44,15 @@ pub(crate) fn lock(disk: &Arc<dyn Disk>) -> Result<Option<Box<dyn Lock>>> {
     }
 }
 
-/// Whether the system says that it has no locks there, rather than that this one failed.
+/// Whether the system says that it has no locks there, or none of this process, rather than that this one failed.
 fn locks_nothing(error: &Error) -> bool {
     /// `ENOLCK`, which has no kind of its own.
     const NO_LOCKS: i32 = if cfg!(target_os = "linux") { 37 } else { 77 };
     let said = error.source().and_then(|source| source.downcast_ref::<io::Error>());
     said.is_some_and(|said| {
-        said.kind() == io::ErrorKind::Unsupported
+        // Where nothing can be written, nothing is moved to.
+        use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, Unsupported};
+        matches!(said.kind(), PermissionDenied | ReadOnlyFilesystem | Unsupported)
             || cfg!(unix) && said.raw_os_error() == Some(NO_LOCKS)
     })
 }

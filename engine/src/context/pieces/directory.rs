@@ -69,12 +69,13 @@ impl Directories<'_> {
     }
 
     /// What a pointer of `branch` leads to. `Corrupt` when that is no part of the directory: what recurses counts on it.
-    pub(crate) fn below(&self, branch: &Branch, target: &Target) -> Result<Arc<Node>> {
-        match target {
+    pub(crate) fn below(&self, branch: &Branch, pointer: &Pointer) -> Result<Arc<Node>> {
+        match &pointer.target {
             Target::Live(node) => Ok(Arc::clone(node)),
             Target::Stored(offset) => {
                 let node = self.stored(*offset)?;
                 branch.expect_part(&node)?;
+                pointer.expect_count(node.count())?;
                 Ok(node)
             }
         }
@@ -254,7 +255,7 @@ impl Directories<'_> {
                             )));
                         }
                         depth = branch.depth + 1;
-                        self.below(branch, &pointer.target)?
+                        self.below(branch, pointer)?
                     }
                     Err(_) => return Ok(None),
                 },
@@ -362,7 +363,7 @@ impl Directories<'_> {
                 return Ok((above, Some(Arc::new(Node::leaf(leaf, flat)))));
             }
             let index = branch.search(bucket.at(branch.depth)).expect("the entry was found before");
-            let next = self.below(branch, &branch.pointers[index].target)?;
+            let next = self.below(branch, &branch.pointers[index])?;
             node = next;
             above += 1;
         }
@@ -455,7 +456,7 @@ impl Directories<'_> {
                         *skip -= u64::from(pointer.count);
                         continue;
                     }
-                    self.page(&self.below(branch, &pointer.target)?, skip, left, out)?;
+                    self.page(&self.below(branch, pointer)?, skip, left, out)?;
                 }
             }
         }

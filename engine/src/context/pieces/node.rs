@@ -173,6 +173,21 @@ pub(crate) struct Pointer {
     pub(crate) target: Target,
 }
 
+impl Pointer {
+    /// `Corrupt` when there are not as many entries below as it says.
+    pub(crate) fn expect_count(&self, count: u64) -> Result<()> {
+        let said = self.count;
+        if said == 0 || u64::from(said) == count {
+            return Ok(());
+        }
+        let detail = "the data are damaged or made up";
+        Err(Error::new(
+            Kind::Corrupt,
+            format!("a bucket should have {said} entries and has {count}: {detail}"),
+        ))
+    }
+}
+
 /// An inode tree: the non-empty buckets in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Branch {
@@ -240,17 +255,8 @@ impl Branch {
 
     /// Takes note that `count` entries are below a pointer. `Corrupt` when it says another number.
     pub(crate) fn learn(&mut self, index: usize, count: u64) -> Result<()> {
-        let said = self.pointers[index].count;
-        if said != 0 {
-            if u64::from(said) == count {
-                return Ok(());
-            }
-            return Err(Error::new(
-                Kind::Corrupt,
-                format!(
-                    "a bucket should have {said} entries and has {count}: the data are damaged or made up"
-                ),
-            ));
+        if self.pointers[index].count != 0 {
+            return self.pointers[index].expect_count(count);
         }
         let known = u32::try_from(count).ok().zip(self.unknown.checked_sub(count));
         let (count, unknown) = known.ok_or_else(|| {

@@ -154,8 +154,10 @@ impl Store {
             return Ok(0);
         }
         let alone = volume::lock(&lower)?;
-        volume::remove_leftovers(&*lower)?;
+        let cleared = volume::remove_leftovers(&*lower);
+        // What comes back may come from a disk that nobody can write to any more.
         if to == State::Lower {
+            cleared?;
             volume::expect_room(&*lower, writer.control.store, writer.control.epoch)?;
             self.expect_archive(&writer.control, &*lower)?;
         }

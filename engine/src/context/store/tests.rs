@@ -509,6 +509,8 @@ fn a_wrong_count_is_damage_where_it_is_changed() {
             assert_eq!(error.kind(), Kind::Corrupt, "{count} {name}: {error}");
         }
         assert_eq!(tree.clone().remove(&["a"]).unwrap_err().kind(), Kind::Corrupt);
+        let root: [&str; 0] = [];
+        assert_eq!(tree.list(&root, 0, 99).unwrap_err().kind(), Kind::Corrupt);
     }
     let tree = counted(1).checkout(&[3; 32].into()).unwrap();
     tree.clone().add(&["b"], b"v").unwrap();

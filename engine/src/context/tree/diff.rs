@@ -226,10 +226,10 @@ impl Tree {
             buckets.sort_unstable();
             buckets.dedup();
             for bucket in buckets {
-                let p = x.search(bucket).ok().map(|index| &x.pointers[index].target);
-                let q = y.search(bucket).ok().map(|index| &y.pointers[index].target);
+                let p = x.search(bucket).ok().map(|index| &x.pointers[index]);
+                let q = y.search(bucket).ok().map(|index| &y.pointers[index]);
                 if let (Some(p), Some(q)) = (p, q) {
-                    let same = match (p, q) {
+                    let same = match (&p.target, &q.target) {
                         (Target::Stored(p), Target::Stored(q)) => p == q && self.shares_pack(other),
                         (Target::Live(p), Target::Live(q)) => Arc::ptr_eq(p, q),
                         _ => false,
@@ -238,8 +238,8 @@ impl Tree {
                         continue;
                     }
                 }
-                let p = p.map(|target| self.directories().below(x, target)).transpose()?;
-                let q = q.map(|target| other.directories().below(y, target)).transpose()?;
+                let p = p.map(|pointer| self.directories().below(x, pointer)).transpose()?;
+                let q = q.map(|pointer| other.directories().below(y, pointer)).transpose()?;
                 self.unequal(other, p.as_ref(), q.as_ref(), left, right)?;
             }
             return Ok(());

@@ -83,11 +83,12 @@ impl Damage {
     }
 
     /// Counts an update that is to be refused, unless it is one that tries again: the first, then ever
-    /// fewer of them. All do where the disk was full, for whoever is told to free some space has done so by the next.
+    /// fewer of them. Where the disk was full it is one in four, since whoever is told to free some space does.
     fn refuse(&mut self) -> Option<Error> {
         self.refused += 1;
         let is_turn = self.refused.is_power_of_two() || self.refused.is_multiple_of(TRIED_EVERY);
-        (!is_turn && !self.is_no_space).then(|| self.error())
+        let is_turn = is_turn || self.is_no_space && self.refused.is_multiple_of(4);
+        (!is_turn).then(|| self.error())
     }
 }
 
@@ -724,14 +725,15 @@ mod tests {
     use std::io::ErrorKind;
 
     #[test]
-    fn ever_fewer_updates_try_again_but_all_where_the_disk_was_full() {
+    fn ever_fewer_updates_try_again_but_not_where_the_disk_was_full() {
         let tries = |kind: ErrorKind| {
             let mut damage = Damage::new(&Error::io("write to", "a segment", kind.into()));
             (0..200).filter(|_| damage.refuse().is_none()).count()
         };
         // The powers of two up to 128, and 192.
         assert_eq!(tries(ErrorKind::Other), 9);
-        assert_eq!(tries(ErrorKind::StorageFull), 200);
-        assert_eq!(tries(ErrorKind::QuotaExceeded), 200);
+        // The first two as well.
+        assert_eq!(tries(ErrorKind::StorageFull), 52);
+        assert_eq!(tries(ErrorKind::QuotaExceeded), 52);
     }
 }

@@ -275,7 +275,7 @@ impl BlobFile {
                 format!("the session of {path} was closed: open it again"),
             ));
         }
-        self.shared.file(|file| Self::check_is(&self.meta, &**file))
+        self.shared.file(|file| Ok(read_meta(&**file, self.meta.id)? == self.meta))
     }
 
     /// `Corrupt` unless header, footer and length of `file` are those of `meta`. Reads two pages.

@@ -127,13 +127,15 @@ impl Segment {
         Ok(Self::new(meta, file))
     }
 
-    /// `Corrupt` unless `file` is the one that `meta` describes. Reads two pages.
-    fn check_is(meta: &SegmentMeta, file: &dyn File) -> Result<()> {
+    /// Whether `file` is the one that `meta` describes. Reads two pages.
+    fn is_it(meta: &SegmentMeta, file: &dyn File) -> Result<bool> {
         let (header, footer) = Self::read_footer(file)?;
-        if (header.identity, footer) == (meta.identity, meta.footer) {
-            return Ok(());
-        }
-        Err(another(file.path()))
+        Ok((header.identity, footer) == (meta.identity, meta.footer))
+    }
+
+    /// `Corrupt` unless it is.
+    fn check_is(meta: &SegmentMeta, file: &dyn File) -> Result<()> {
+        if Self::is_it(meta, file)? { Ok(()) } else { Err(another(file.path())) }
     }
 
     /// A segment just finished, in its counted file. Not synced.
@@ -349,7 +351,7 @@ impl Segment {
     pub fn file(&self) -> Result<Arc<dyn File>> {
         match &self.file {
             SegmentFile::Own(file) => Ok(Arc::clone(file)),
-            SegmentFile::Shared(shared) => shared.file(|file| Self::check_is(&self.meta, &**file)),
+            SegmentFile::Shared(shared) => shared.file(|file| Self::is_it(&self.meta, &**file)),
         }
     }
 

@@ -516,6 +516,10 @@ impl SegmentStore {
 
     /// The counted file at `path` that a manifest names by `id`. Not opened yet.
     pub fn shared_file(&self, id: u64, path: String) -> Arc<SharedFile> {
+        if self.read_only {
+            // Another file may have the number by now. Who reads shares what is open by what it is.
+            return SharedFile::kept(&self.counted, path, self.options.access);
+        }
         if let Some(file) = lock(&self.files).get(&id).and_then(Weak::upgrade) {
             return file;
         }
@@ -575,7 +579,7 @@ impl SegmentStore {
         if let Some(segment) = self.held_segment(meta)? {
             return Ok(segment);
         }
-        let shared = self.segment_file(meta);
+        let shared = self.shared_file(meta.id, paths::segment(meta.id));
         self.equip(Segment::open_shared(meta.clone(), shared)?)
     }
 
@@ -595,18 +599,6 @@ impl SegmentStore {
         }
     }
 
-    /// The counted file of a segment that is not open; the one of another that had its number stays with that.
-    fn segment_file(&self, meta: &SegmentMeta) -> Arc<SharedFile> {
-        let path = paths::segment(meta.id);
-        let held = lock(&self.segments).get(&meta.id).and_then(Weak::upgrade);
-        if held.is_none() {
-            return self.shared_file(meta.id, path);
-        }
-        let file = SharedFile::kept(&self.counted, path, self.options.access);
-        remember(&self.files, meta.id, &file);
-        file
-    }
-
     /// Opens those of `metas` that nobody has open yet, all reads in flight together. Whoever holds
     /// what is returned finds them by [`SegmentStore::open_segment`] without a read.
     pub fn open_segments<'a>(
@@ -619,7 +611,8 @@ impl SegmentStore {
                 missing.insert(meta.id, meta);
             }
         }
-        let listed = missing.into_values().map(|meta| (meta, self.segment_file(meta))).collect();
+        let file = |meta: &SegmentMeta| self.shared_file(meta.id, paths::segment(meta.id));
+        let listed = missing.into_values().map(|meta| (meta, file(meta))).collect();
         let mut scratch = self.take_scratch()?;
         let segments = Segment::open_all(listed, &mut *scratch.queue)?;
         self.put_scratch(scratch);
@@ -632,11 +625,15 @@ impl SegmentStore {
         let blobs = meta.blobs.iter().map(|it| self.open_blob(&it.file)).collect::<Result<_>>()?;
         let cached = self.cached(meta).inspect(|it| charge_open(it, meta));
         let segment = Arc::new(segment.with_cache(cached).with_blobs(blobs));
-        if let Some(first) = self.held_segment(segment.meta())? {
-            return Ok(first);
+        let mut open = lock(&self.segments);
+        let first = open.get(&id).and_then(Weak::upgrade);
+        if first.as_ref().is_none_or(|first| first.meta() != segment.meta()) {
+            note(&mut open, id, &segment);
+            drop(open);
+            return Ok(segment);
         }
-        remember(&self.segments, id, &segment);
-        Ok(segment)
+        drop(open);
+        Ok(first.expect("it was just looked at"))
     }
 
     /// Makes segments and their blob files durable with their names. A failure poisons the session.

@@ -18,8 +18,11 @@ impl Pack {
             match read() {
                 // The generations of a chunk begin again once it was whole again.
                 Err(error) if matches!(error.kind(), Kind::Missing | Kind::Corrupt) => {
-                    if !self.reread_places(before)? {
-                        return Err(error);
+                    let is_damage = error.kind() == Kind::Corrupt;
+                    match self.reread_places(before) {
+                        Ok(true) => {}
+                        Err(gone) if !is_damage => return Err(gone),
+                        _ => return Err(error),
                     }
                 }
                 outcome => return outcome,
@@ -29,9 +32,10 @@ impl Pack {
 
     /// Whether what this handle took for `chunk` is not the file that has the record at `offset` by now: then its bytes
     /// say nothing of damage. Reads the control file.
-    pub(super) fn has_moved(&self, chunk: &Chunk, offset: u64) -> Result<bool> {
-        self.reread_places(self.swaps.load(Ordering::Acquire))?;
-        Ok(self.chunk(offset).is_none_or(|now| now.state != chunk.state))
+    pub(super) fn has_moved(&self, chunk: &Chunk, offset: u64) -> bool {
+        // Where that cannot be told, the bytes count.
+        self.reread_places(self.swaps.load(Ordering::Acquire)).is_ok()
+            && self.chunk(offset).is_none_or(|now| now.state != chunk.state)
     }
 
     /// Whether chunks are other files than when `before` was the number of swaps: then another thread has
