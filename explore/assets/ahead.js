@@ -3,6 +3,7 @@
 // when they are others.
 (() => {
   const ahead = (window.ahead = new Map());
+  ahead.begun = performance.now();
   const put = (address) => ahead.set(address, fetch(address));
   const [screen, raw = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const query = new Map(raw.split("&").map((pair) => [pair.split("=", 1)[0], pair.slice(pair.indexOf("=") + 1)]));

@@ -114,7 +114,19 @@ if (context) {
   await page.waitForSelector("tbody tr");
   await page.waitForFunction(() => performance.getEntriesByType("resource").some((it) => it.name.includes("/api/pulse")));
   const times = (path) => asked.filter((it) => it === path).length;
-  for (const path of ["/api/tree", "/api/overview"]) expect(times(path) === 1, `${path} is asked for ${times(path)} times`);
+  const late = await page.evaluate(() => {
+    const of = (part) => performance.getEntriesByType("resource").find((it) => it.name.includes(part));
+    return of("/api/pulse").responseEnd - of("/api/overview").startTime > 900;
+  });
+  for (const path of ["/api/tree", "/api/overview"]) expect(late || times(path) === 1, `${path} is asked for ${times(path)} times`);
+  // Where the first pulse is late the store may have changed since: what is shown is asked for once more.
+  await page.goto("about:blank");
+  await page.route("**/api/pulse*", (route) => setTimeout(() => route.continue().catch(() => {}), 1500));
+  asked.length = 0;
+  await open(`#/tree?store=${context.store}`);
+  for (let tries = 0; tries < 100 && times("/api/tree") < 2; tries++) await page.waitForTimeout(100);
+  expect(times("/api/tree") === 2, `behind a late pulse the tree is asked for ${times("/api/tree")} times`);
+  await page.unroute("**/api/pulse*");
 }
 
 // What commits share: chosen by the keyboard, in the link, and gone on with where it was cut.

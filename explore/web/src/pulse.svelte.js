@@ -7,6 +7,12 @@ export const pulse = $state({ on: true, revision: null, turns: 0, now: null, los
 /** What was seen so far, of the store that is looked at. */
 export const seen = { store: null, points: [] };
 
+/** Since when there are answers that the pages show, and whether nobody saw them in between. */
+const begun = window.ahead?.begun ?? performance.now();
+let hidden = document.hidden;
+document.addEventListener("visibilitychange", () => (hidden ||= document.hidden));
+const LATE = 1000;
+
 /** The store that is asked about, until the answer is there. */
 let under = null;
 export async function look(store) {
@@ -27,8 +33,9 @@ export async function look(store) {
     if (seen.points.length > POINTS) seen.points.shift();
     pulse.now = now;
     if (now.revision !== pulse.revision) {
-      // The first one is of what was asked for at the same time.
-      if (pulse.revision !== null) pulse.turns++;
+      // The first one is of what was asked for at the same time, unless it comes late, as where the page was opened out of
+      // sight: the store may have changed since.
+      if (pulse.revision !== null || hidden || performance.now() - begun > LATE) pulse.turns++;
       pulse.revision = now.revision;
     }
   } catch (error) {
