@@ -155,7 +155,7 @@ impl Store {
         }
         let last = self.state().last_commit;
         let has_last = |row: &Row| (row.base..row.base + row.length).contains(&last);
-        if found.iter().any(|found| has_last(&found.row)) {
+        if last != 0 && found.iter().any(|found| has_last(&found.row)) {
             return Err(Error::invalid(
                 "the last commit would be in the lower folder, without which the store could not be opened then: \
                  commit once more before the chunks are attached",

@@ -81,7 +81,15 @@ impl World {
         if self.is_twice {
             return;
         }
-        let attached = self.store().attach().unwrap();
+        let attached = match self.store().attach() {
+            // A collection to the last commit has just ended its chunk.
+            Err(error) if error.to_string().contains("commit once more") => {
+                assert_eq!(error.kind(), ErrorKind::Invalid);
+                self.count("an attachment was refused that would have taken the last commit below");
+                return;
+            }
+            attached => attached.unwrap(),
+        };
         self.below += attached;
         self.kept_before = 0;
         if self.held.commits.len() < self.held.ever.len() {
