@@ -5,7 +5,6 @@
 //! (commits by hash, or every object) is derived from the pack.
 //! Order of every write and sync: `docs/design/durability.md`.
 
-mod ancestors;
 mod archive;
 mod check;
 mod collect;
@@ -18,6 +17,7 @@ mod pins;
 mod reader;
 mod repair;
 mod snapshots;
+mod space;
 #[cfg(test)]
 mod tests;
 mod tip;
@@ -45,16 +45,15 @@ use crate::error::{Error, Kind, Result};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::trace::{self, Action, Answer, Digest};
 
-pub use ancestors::Limits;
-pub use archive::{ChunkInfo, ChunkState, SHARED_COMMITS_MAX, SharedPart, Sharing};
 pub use check::{Checked, FAULTS_MAX};
 pub use collect::{CollectPhase, CollectStatus, Keep};
 use history::History;
 use load::End;
-pub use merge::Merge;
+pub use merge::{Limits, Merge};
 pub use reader::Reader;
 use reader::Readers;
 pub use repair::{LostCommit, RepairedContext};
+pub use space::{ChunkInfo, ChunkState, SHARED_COMMITS_MAX, SharedPart, Sharing};
 use tip::Tip;
 pub use write::CommitInfo;
 

@@ -5,11 +5,6 @@
 //! `docs/design/durability.md`.
 
 mod attach;
-mod chunks;
-mod sharing;
-
-pub use chunks::{ChunkInfo, ChunkState};
-pub use sharing::{SHARED_COMMITS_MAX, SharedPart, Sharing};
 
 use std::sync::Arc;
 

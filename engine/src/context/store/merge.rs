@@ -4,8 +4,13 @@
 //! are merged into one tree first, in memory, by the same rule: so that what both sides took from
 //! either of them counts as known to both.
 
-use super::ancestors::Past;
-use super::{CommitInfo, Limits, Store};
+mod ancestors;
+
+pub use ancestors::Limits;
+
+use ancestors::Past;
+
+use super::{CommitInfo, Store};
 use crate::context::hash::CommitHash;
 use crate::context::observer::Operation;
 use crate::context::tree::{Merged, Resolution, Resolve, Sides, Tree, told};

@@ -453,21 +453,26 @@ fn a_chain_of_patches_is_as_long_as_it_may_be_whatever_was_read_before() {
     }
 }
 
-#[test]
-fn a_bucket_that_is_a_directory_of_its_own_is_damage_where_it_is_changed() {
-    let store = made_up(|out, start| {
+/// The branch over one leaf of this kind, in which every bucket says that it has `count` entries.
+fn branch_over(leaf: Tag, count: u32) -> Store {
+    made_up(|out, start| {
         let from = out.bytes().len();
-        record::put(out, 5, start, Tag::Flat, &[1; 32], &ONE_ENTRY);
+        record::put(out, 5, start, leaf, &[1; 32], &ONE_ENTRY);
         let branch = start + (out.bytes().len() - from) as u64;
         let mut body = Encoder::new();
         body.varint(1);
         (0..32).for_each(|_| {
-            body.varint(20);
+            body.varint(count.into());
             body.varint(branch - start);
         });
         record::put(out, 5, branch, Tag::Branch, &[2; 32], body.bytes());
         branch
-    });
+    })
+}
+
+#[test]
+fn a_bucket_that_is_a_directory_of_its_own_is_damage_where_it_is_changed() {
+    let store = branch_over(Tag::Flat, 1);
     let tree = store.checkout(&[3; 32].into()).unwrap();
     let acts: [fn(&mut Tree, &str) -> Result<()>; 3] = [
         |tree, name| tree.add(&[name], b"v"),
@@ -483,27 +488,10 @@ fn a_bucket_that_is_a_directory_of_its_own_is_damage_where_it_is_changed() {
     assert_eq!(store.check().unwrap_err().kind(), Kind::Corrupt);
 }
 
-/// The branch over one leaf, in which every bucket says that it has `count` entries.
-fn counted(count: u32) -> Store {
-    made_up(|out, start| {
-        let from = out.bytes().len();
-        record::put(out, 5, start, Tag::Values, &[1; 32], &ONE_ENTRY);
-        let branch = start + (out.bytes().len() - from) as u64;
-        let mut body = Encoder::new();
-        body.varint(1);
-        (0..32).for_each(|_| {
-            body.varint(count.into());
-            body.varint(branch - start);
-        });
-        record::put(out, 5, branch, Tag::Branch, &[2; 32], body.bytes());
-        branch
-    })
-}
-
 #[test]
 fn a_wrong_count_is_damage_where_it_is_changed() {
     for count in [2, 20, u32::MAX] {
-        let tree = counted(count).checkout(&[3; 32].into()).unwrap();
+        let tree = branch_over(Tag::Values, count).checkout(&[3; 32].into()).unwrap();
         for name in ["b", "c", "data", "name of another bucket"] {
             let error = tree.clone().add(&[name], b"v").unwrap_err();
             assert_eq!(error.kind(), Kind::Corrupt, "{count} {name}: {error}");
@@ -512,7 +500,7 @@ fn a_wrong_count_is_damage_where_it_is_changed() {
         let root: [&str; 0] = [];
         assert_eq!(tree.list(&root, 0, 99).unwrap_err().kind(), Kind::Corrupt);
     }
-    let tree = counted(1).checkout(&[3; 32].into()).unwrap();
+    let tree = branch_over(Tag::Values, 1).checkout(&[3; 32].into()).unwrap();
     tree.clone().add(&["b"], b"v").unwrap();
 }
 
@@ -539,7 +527,7 @@ fn a_tower_of_branches_is_damage_and_no_end_of_the_stack() {
     });
     let tree = store.checkout(&[3; 32].into()).unwrap();
     let root: [&str; 0] = [];
-    let other = counted(1).checkout(&[3; 32].into()).unwrap();
+    let other = branch_over(Tag::Values, 1).checkout(&[3; 32].into()).unwrap();
     for error in [
         tree.list(&root, 0, 1).unwrap_err(),
         tree.fold(&root, None, Order::Sorted, |_, _| Ok(())).unwrap_err(),

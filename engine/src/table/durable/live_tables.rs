@@ -87,13 +87,16 @@ impl Damage {
     fn refuse(&mut self) -> Option<Error> {
         self.refused += 1;
         let is_turn = self.refused.is_power_of_two() || self.refused.is_multiple_of(TRIED_EVERY);
-        let is_turn = is_turn || self.is_no_space && self.refused.is_multiple_of(4);
+        let is_turn = is_turn || self.is_no_space && self.refused.is_multiple_of(TRIED_EVERY_FULL);
         (!is_turn).then(|| self.error())
     }
 }
 
 /// Of the updates of a table that cannot be written out, at least each so many tries again.
 const TRIED_EVERY: u64 = 64;
+
+/// The same where the disk was full.
+const TRIED_EVERY_FULL: u64 = 4;
 
 impl LiveShared {
     fn new(id: u64) -> Arc<LiveShared> {

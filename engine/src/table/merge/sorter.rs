@@ -194,22 +194,18 @@ fn merge(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::Disk;
     use crate::disk::memory::MemoryDisk;
-    use crate::disk::{Disk, Lock};
     use crate::table::shared::SessionOptions;
-
-    #[derive(Debug)]
-    struct NoLock;
-
-    impl Lock for NoLock {}
 
     /// What is left of 393,215 spills: 15 runs of each of four sizes, and 5 of the largest.
     #[test]
     fn more_runs_than_a_merge_takes_are_merged_twice() {
         let disk = MemoryDisk::seeded(1);
         disk.create_directory("segments").unwrap();
-        let lock = Some((Box::new(NoLock) as Box<dyn Lock>, 1));
-        let store = SegmentStore::new(disk, SessionOptions::default(), (1, 1), 1, lock);
+        let lock = disk.lock("lock", "a test").unwrap();
+        let options = SessionOptions::default();
+        let store = SegmentStore::new(disk, options, (1, 1), 1, Some((lock, 1)));
         let mut sorter = Sorter::new(&store, 1 << 20);
         let sizes = (0..5).rev().flat_map(|tier| [tier].repeat(if tier == 4 { 5 } else { 15 }));
         for (number, tier) in sizes.enumerate() {

@@ -278,14 +278,6 @@ impl BlobFile {
         self.shared.file(|file| Ok(read_meta(&**file, self.meta.id)? == self.meta))
     }
 
-    /// `Corrupt` unless header, footer and length of `file` are those of `meta`. Reads two pages.
-    pub fn check_is(meta: &BlobMeta, file: &dyn File) -> Result<()> {
-        if read_meta(file, meta.id)? == *meta {
-            return Ok(());
-        }
-        Err(Error::corrupt(file.path(), 0, "the blob file that is referred to", "another"))
-    }
-
     /// `Corrupt` unless `span` lies inside the file.
     pub fn check_span(&self, span: &BlobSpan) -> Result<()> {
         if span.end() <= self.meta.bytes {

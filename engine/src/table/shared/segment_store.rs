@@ -559,10 +559,11 @@ impl SegmentStore {
     /// The same for a blob file.
     pub fn adopt_blob_file(&self, meta: &BlobMeta) -> Result<Arc<BlobFile>> {
         let shared = self.take_in(meta.id, &paths::blob(meta.id))?;
-        // What was just opened counts as known, so it is looked at here.
-        BlobFile::check_is(meta, &*shared.unchecked()?)?;
+        // What was just opened counts as known, and this one somebody else has written.
+        shared.doubt();
         self.keep_unsynced_few()?;
         let file = Arc::new(BlobFile::new(*meta, shared, &self.closed).unsynced());
+        file.file()?;
         self.remember_blob(&file)?;
         self.unsynced.note(&file);
         Ok(file)
@@ -626,14 +627,12 @@ impl SegmentStore {
         let cached = self.cached(meta).inspect(|it| charge_open(it, meta));
         let segment = Arc::new(segment.with_cache(cached).with_blobs(blobs));
         let mut open = lock(&self.segments);
-        let first = open.get(&id).and_then(Weak::upgrade);
-        if first.as_ref().is_none_or(|first| first.meta() != segment.meta()) {
+        let held = open.get(&id).and_then(Weak::upgrade);
+        if held.as_ref().is_none_or(|held| held.meta() != segment.meta()) {
             note(&mut open, id, &segment);
-            drop(open);
-            return Ok(segment);
         }
         drop(open);
-        Ok(first.expect("it was just looked at"))
+        Ok(held.filter(|held| held.meta() == segment.meta()).unwrap_or(segment))
     }
 
     /// Makes segments and their blob files durable with their names. A failure poisons the session.

@@ -6,10 +6,10 @@
 
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-use super::Store;
 use crate::context::files::commit::Commit;
 use crate::context::hash::CommitHash;
 use crate::context::observer::Operation;
+use crate::context::store::Store;
 use crate::error::{Error, Kind, Result};
 
 /// How far the past of commits is looked into.
