@@ -570,17 +570,22 @@ fn numbers_that_come_again_are_two_segments_to_a_reader() {
 #[test]
 fn who_opens_a_snapshot_at_once_shares_its_files() {
     let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
-    let session = Session::create(Arc::clone(&disk), SessionOptions::default()).unwrap();
+    // Hundreds of segments, so that one opens them while the other looks which are open.
+    let few = SessionOptions {
+        max_open_files: Some(1),
+        segment_bytes: 8_192,
+        ..SessionOptions::default()
+    };
+    let session = Session::create(Arc::clone(&disk), few.clone()).unwrap();
     let mut table = session.create_table("t", small_table()).unwrap();
-    for number in 0..200_u64 {
-        table.update(&numbered(number)).unwrap();
+    for number in 0..400_u64 {
+        table.update(Batch::new().insert(&number.to_be_bytes(), &[7; 3_000])).unwrap();
     }
     let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
     session.save_snapshot("a", content).unwrap();
     let all = table.listed(Bound::Unbounded, Bound::Unbounded).unwrap();
     drop(table);
     session.close().unwrap();
-    let few = SessionOptions { max_open_files: Some(1), ..SessionOptions::default() };
     for round in 0..20 {
         let session = Session::open(Arc::clone(&disk), few.clone()).unwrap();
         let open = |name: &str| session.open_snapshot(name, &varvite::OpenSnapshot::default());
