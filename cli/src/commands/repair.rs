@@ -9,13 +9,12 @@ use clap::Args;
 use serde::Serialize;
 use varvite::Error;
 use varvite::disk::Disk;
-use varvite::disk::os::OsDisk;
 use varvite::table::repair::{self, RepairOptions};
 
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::print::{self, Format};
-use crate::store::folder;
+use crate::store::folder::{self, Target};
 
 /// Make a new store of what is whole in a damaged one, and say what was lost
 ///
@@ -96,10 +95,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         .into());
     }
     let source: Arc<dyn Disk> = folder::disk(&arguments.dir)?;
-    let target: Arc<dyn Disk> = OsDisk::create(&arguments.out)?;
+    let (made, target) = Target::create(&arguments.out)?;
+    let target: Arc<dyn Disk> = target;
     let options =
         RepairOptions { skip_damaged: arguments.skip_damaged, ..RepairOptions::default() };
-    let found = repair::repair(&source, &target, &options)?;
+    let repaired = repair::repair(&source, &target, &options);
+    let found = repaired.inspect_err(|_| made.give_up())?;
     let losses = found.losses.into_iter().map(|loss| {
         let (first_key, last_key) = loss.keys.unzip();
         Loss {

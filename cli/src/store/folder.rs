@@ -1,6 +1,6 @@
 //! Folders: what is in one, and one for a while.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use varvite::disk::os::OsDisk;
@@ -21,6 +21,28 @@ pub fn disk(folder: &Path) -> Result<Arc<OsDisk>> {
         )));
     }
     OsDisk::new(folder)
+}
+
+/// The folder in which a store is to be made, itself made if need be.
+pub struct Target {
+    folder: PathBuf,
+    is_new: bool,
+}
+
+impl Target {
+    /// The folder, and the disk in it.
+    pub fn create(folder: &Path) -> Result<(Self, Arc<OsDisk>)> {
+        let is_new = !folder.exists();
+        let disk = OsDisk::create(folder)?;
+        Ok((Target { folder: folder.to_owned(), is_new }, disk))
+    }
+
+    /// Leaves no folder behind that is new and has nothing in it.
+    pub fn give_up(self) {
+        if self.is_new {
+            let _ = std::fs::remove_dir(self.folder);
+        }
+    }
 }
 
 /// Refuses to make a store in `target` when that is in the store `source`, which stays as it is.

@@ -217,6 +217,16 @@ fn a_store_is_repaired_after_its_writer_was_killed_and_a_repair_that_was_killed_
     fs::remove_file(dir.join("session")).unwrap();
     let ran = varvite(&["check", text(&dir)]);
     assert!(ran.code == 3 && ran.out.contains("varvite repair"), "{ran:?}");
+    // Everybody else takes it for damaged too, and not for a folder without a store.
+    let copy = folder.path().join("copy");
+    for other in [
+        &["scrub", text(&dir)][..],
+        &["backup", text(&dir), text(&copy)],
+        &["table", "list", text(&dir)],
+    ] {
+        let ran = varvite(other);
+        assert!(ran.code == 3 && ran.err.contains("varvite repair"), "{other:?}: {ran:?}");
+    }
     for milliseconds in [1, 4, 9] {
         let mut repair = command(&["repair", text(&dir), text(&out)]);
         let mut repair = repair.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -231,6 +241,19 @@ fn a_store_is_repaired_after_its_writer_was_killed_and_a_repair_that_was_killed_
     let report = varvite(&["repair", text(&dir), text(&out), "--format", "json"]).json();
     assert_eq!((&report["whole"], &report["session_was_lost"]), (&true.into(), &true.into()));
     assert_eq!(whole(&out), last);
+}
+
+#[test]
+fn a_repair_of_what_is_no_store_leaves_no_folder_behind() {
+    let folder = TempDir::new().unwrap();
+    let [dir, out] = ["nothing", "repaired"].map(|name| folder.path().join(name));
+    fs::create_dir(&dir).unwrap();
+    assert_eq!(varvite(&["repair", text(&dir), text(&out)]).code, 2);
+    assert!(!out.exists());
+    // A folder that was there stays.
+    fs::create_dir(&out).unwrap();
+    assert_eq!(varvite(&["repair", text(&dir), text(&out)]).code, 2);
+    assert!(out.exists());
 }
 
 #[test]

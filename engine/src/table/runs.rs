@@ -16,7 +16,7 @@ mod segment_meta;
 
 pub use run::Run;
 pub use run_place::{NearestKey, PlaceMemory, RunPlace, Seek};
-pub use run_reader::{CHUNK_BYTES, ReadOptions, RunReader};
+pub use run_reader::{ReadOptions, RunReader, chunk_bytes};
 pub use segment::Segment;
 pub use segment_builder::{Finished, SegmentBuilder, SegmentOptions};
 pub use segment_meta::{BLOB_FILES_MAX, Counts, Footer, SegmentMeta, page_offset};

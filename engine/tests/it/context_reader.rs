@@ -107,7 +107,7 @@ fn threads_read_beside_a_writer_that_commits_and_collects() {
         assert_eq!(reader.branch(b"main").unwrap(), store.last_commit().unwrap());
         let tree = reader.checkout(&oldest).unwrap();
         store.close().unwrap();
-        assert_eq!(see(&reader).unwrap_err().kind(), Kind::Invalid);
+        assert_eq!(see(&reader).unwrap_err().kind(), Kind::Closed);
         assert!(tree.find(&["a"]).unwrap().is_some(), "trees stay");
         commit(&mut Store::open(disk, options).unwrap(), COMMITS).unwrap();
     }

@@ -46,7 +46,7 @@ fn batch(number: u8) -> Batch {
 const UPDATES: u8 = 40;
 
 /// And the one whose checkpoint has a merge with inputs.
-const MERGING: u8 = 60;
+const MERGING: u8 = 48;
 
 /// Makes a session of two live tables and `updates` updates.
 fn make(updates: u8) -> Arc<MemoryDisk> {

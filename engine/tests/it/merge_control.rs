@@ -78,7 +78,8 @@ fn paused_updates_merge_nothing_and_are_refused_when_they_hold_too_much() {
     // Worked off in pieces, updates go on; and resumed, nothing is left to do that was paused.
     let mut pieces = 0;
     while table.work(2_000).unwrap() > 0 {
-        assert!(table.last_work() <= 2_000 + 6 * COST, "{}", table.last_work());
+        // An entry more for each merge that this works on.
+        assert!(table.last_work() <= 2_000 + 8 * COST, "{}", table.last_work());
         pieces += 1;
     }
     assert!(pieces > 3, "{pieces}");

@@ -158,7 +158,7 @@ fn a_table_that_lacks_the_ranges_of_lost_updates_is_not_passed_off_as_one_that_w
         // From here on its buffer has nothing but these.
         let count = table.listed(Unbounded, Unbounded).unwrap().len();
         assert_eq!(count, 400);
-        table.update(Batch::new().insert(&key(400), &[7; 1_900])).unwrap();
+        table.update(Batch::new().insert(&key(400), &[7; 1_500])).unwrap();
         for name in [b"z-first", b"z-secnd", b"z-third"] {
             table.update(Batch::new().insert(name, b"in the buffer")).unwrap();
         }

@@ -73,7 +73,7 @@ impl Pair {
             let (depth, lump) = (self.model.depth(), self.model.lump());
             let step = (self.ratio + 1) * INSERT.cost;
             let union = if was_pending { self.ratio } else { 0 };
-            let bound = (depth + 4 + 2 * self.ratio + union) * (self.before + bytes + lump)
+            let bound = (depth + 6 + 2 * self.ratio + union) * (self.before + bytes + lump)
                 + (depth + 2) * (lump + step);
             assert!(
                 work <= bound,

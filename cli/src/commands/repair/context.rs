@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde::Serialize;
 use varvite::context::{RepairedContext, Store};
 use varvite::disk::Disk;
-use varvite::disk::os::OsDisk;
 use varvite::irmin_pack as irmin;
 use varvite::{Error, Result};
 
@@ -15,7 +14,7 @@ use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::context::text;
-use crate::store::folder;
+use crate::store::folder::{self, Target};
 use crate::text::Notation;
 
 /// Commits that are named for a person.
@@ -67,13 +66,15 @@ pub fn run(dir: &Path, out: &Path, lower: Option<&Path>, format: Format) -> Outc
     let source: Arc<dyn Disk> = folder::disk(dir)?;
     let lower =
         lower.map(|lower| folder::disk(lower).map(|disk| disk as Arc<dyn Disk>)).transpose()?;
-    let target: Arc<dyn Disk> = OsDisk::create(out)?;
+    let (made, target) = Target::create(out)?;
+    let target: Arc<dyn Disk> = target;
     let mut bar = Progress::new("taking over commits", 0, Unit::Items);
-    let found = Store::repair(&source, lower.as_ref(), &target, &mut |passed, total| {
+    let repaired = Store::repair(&source, lower.as_ref(), &target, &mut |passed, total| {
         bar.set_total(total);
         bar.set(passed);
         Ok(())
-    })?;
+    });
+    let found = repaired.inspect_err(|_| made.give_up())?;
     bar.finish();
     let report = report(found);
     match format {

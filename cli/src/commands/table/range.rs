@@ -64,8 +64,8 @@ pub fn bounds(arguments: &KeyRange, notation: Notation) -> Result<(KeyBound, Key
         && lower > upper
     {
         return Err(Error::invalid(
-            "the first key is greater than the last: swap them (--reverse changes the order of \
-             printing only)",
+            "the first key is greater than the last: swap them (bounds are in the order of keys, whatever is \
+             done with the range)",
         ));
     }
     Ok((lower, upper))

@@ -12,7 +12,7 @@ use crate::context::configuration::Configuration;
 use crate::context::files::commit::Commit;
 use crate::context::hash::{CommitHash, TreeHash};
 use crate::context::tree::Tree;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::sync::{Mutex, lock};
 
 /// A handle to read a store with while its [`Store`] writes: `Clone`, `Send` and `Sync`, without a lock on the
@@ -20,7 +20,7 @@ use crate::sync::{Mutex, lock};
 ///
 /// It follows its store by itself: every answer is of the newest commit, or change of a branch, whose call
 /// had returned, or of one that is about to; of nothing that is not durable where the store syncs. Trees stay
-/// what they are. Once the store is closed or dropped, calls are `Invalid`; trees can be read as before.
+/// what they are. Once the store is closed or dropped, calls are `Closed`; trees can be read as before.
 ///
 /// ```
 /// use varvite::context::{CommitInfo, Options, Store};
@@ -87,7 +87,8 @@ impl Reader {
     /// The store as of now.
     fn moment(&self) -> Result<Arc<Store>> {
         lock(&self.published.0).clone().ok_or_else(|| {
-            Error::invalid(
+            Error::new(
+                Kind::Closed,
                 "the store of this reader was closed: open it again and ask that for one",
             )
         })

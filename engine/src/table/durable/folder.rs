@@ -152,8 +152,8 @@ pub fn lost_session(disk: &dyn Disk, path: &str) -> Error {
         Kind::Corrupt,
         format!(
             "{} has {path} of a session, but not the file {SESSION}, without which it cannot be read: \
-             put that file back from a copy, which may be of any age, or choose another folder; \
-             nothing was removed",
+             put that file back from a copy, which may be of any age, have `varvite repair` make a new store \
+             of what is there, or choose another folder; nothing was removed",
             disk.root()
         ),
     )
@@ -400,15 +400,41 @@ fn left_over(disk: &dyn Disk, is_marked: bool) -> Result<Vec<String>> {
     Ok(left)
 }
 
+/// Why the root folder, which has no file `session`, is none.
+fn no_session(disk: &dyn Disk) -> Result<Error> {
+    if let Some(error) = unfinished(disk)? {
+        return Ok(error);
+    }
+    if disk.exists(CHECKPOINT)? {
+        return Ok(lost_session(disk, CHECKPOINT));
+    }
+    for folder in [SEGMENTS, SNAPSHOTS] {
+        let names = match disk.list(folder) {
+            Err(error) if error.kind() == Kind::Missing => continue,
+            names => names?,
+        };
+        if let Some(name) = names.iter().find(|name| is_ours(folder, name)) {
+            return Ok(lost_session(disk, &format!("{folder}/{name}")));
+        }
+    }
+    Ok(Error::missing(format!(
+        "{} is not a varvite session: it has no file called session; give the folder of one",
+        disk.root()
+    )))
+}
+
+/// Identity and salt of the session in the root folder. `Missing` when there is none or none yet, `Corrupt` when it has
+/// lost the file that makes it one.
 pub fn read_session(disk: &dyn Disk) -> Result<(u64, u64)> {
     let opened = disk.open(SESSION, Mode::Read, Access::Buffered);
-    let file = opened.map_err(|error| match error.kind() {
-        Kind::Missing => Error::missing(format!(
-            "{} is not a varvite session: it has no file called session; give the folder of one",
-            disk.root()
-        )),
-        _ => error,
-    })?;
+    let file = match opened {
+        Err(error) if error.kind() == Kind::Missing => {
+            let why_none = no_session(disk)?;
+            // Whoever has just made the session did so while this looked.
+            disk.open(SESSION, Mode::Read, Access::Buffered).map_err(|_| why_none)?
+        }
+        file => file?,
+    };
     let mut bytes = [0; SESSION_BYTES];
     file.read_exact_at(0, &mut bytes)?;
     let found = decode_session(&bytes)?;

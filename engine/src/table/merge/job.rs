@@ -20,9 +20,9 @@ use crate::cache::Charge;
 use crate::error::Result;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::table::buffer::WriteBuffer;
+use crate::table::bytes::common_prefix;
 use crate::table::bytes::operator::MergeOperator;
-use crate::table::bytes::{PAGE_BYTES, common_prefix};
-use crate::table::runs::{CHUNK_BYTES, ReadOptions, Run, RunReader, Segment};
+use crate::table::runs::{ReadOptions, Run, RunReader, Segment, chunk_bytes};
 use crate::table::shared::{Purpose, SegmentStore};
 
 /// One input of a merge.
@@ -388,7 +388,7 @@ impl MergeJob {
             work.sparse = self.sparse();
             work.charge = self.store.charge();
             let inputs = self.state().inputs.len();
-            work.readers_bytes = (inputs * chunk_bytes(inputs)) as u64;
+            work.readers_bytes = (inputs * chunk_bytes(inputs, self.store.access())) as u64;
         }
         let segment_bytes = self.store.segment_bytes();
         while work.spent < target {
@@ -463,7 +463,7 @@ impl MergeJob {
         let boundary = state.boundary.as_deref();
         let groups = self.plan.groups.as_deref();
         let skip = shared_prefix(&state.inputs);
-        let chunk_bytes = chunk_bytes(state.inputs.len());
+        let chunk_bytes = chunk_bytes(state.inputs.len(), self.store.access());
         let mut sources = Vec::with_capacity(state.inputs.len());
         for (number, input) in state.inputs.iter().enumerate() {
             // Of two limits the later one counts, and none is the earliest.
@@ -595,14 +595,6 @@ pub fn last_filter_cost(inputs: &[Input], filter_bits: u8, store: &SegmentStore)
         }
     };
     inputs.iter().map(entries).sum::<u64>() * FILTER_COST
-}
-
-/// Bytes that each reader of so many reads at once.
-fn chunk_bytes(readers: usize) -> usize {
-    /// What all of them buffer together, unless that leaves each too little.
-    const READ_BYTES: usize = 8 << 20;
-    let share = (READ_BYTES / readers.max(1)).next_multiple_of(PAGE_BYTES);
-    CHUNK_BYTES.min(share.max(4 * PAGE_BYTES))
 }
 
 /// How many bytes all keys of all inputs share from their start.

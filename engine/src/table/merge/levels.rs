@@ -175,7 +175,7 @@ impl Schedule<'_> {
         let job = self.merge(inputs, Purpose::WriteOut, bottom, self.options.filter_bits);
         let start = sealed.seal * self.buffer_bytes();
         // The sooner it is done, the less of it is in memory beside the buffer that fills.
-        let due = start + self.buffer_bytes() / 2;
+        let due = start + self.buffer_bytes() / 4;
         sealed.writing = Some(Merging::new(job, start, due, false));
     }
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use super::run::Run;
 use super::segment::Segment;
 use super::segment_meta::page_offset;
-use crate::disk::Buffer;
+use crate::disk::{Access, Buffer};
 use crate::error::Result;
 use crate::table::bytes::{EntryKind, EntryRef, FIRST_PAGE, PAGE_BYTES, Page, prefix};
 
 /// Bytes of one read, unless asked otherwise.
-pub const CHUNK_BYTES: usize = 128 << 10;
+const CHUNK_BYTES: usize = 128 << 10;
 
 /// Pages that are copied from the cache at once: few, so that they stay in the nearest one.
 const CACHED_PAGES: u32 = 4;
@@ -35,6 +35,19 @@ impl Default for ReadOptions {
     fn default() -> Self {
         ReadOptions { chunk_bytes: CHUNK_BYTES, skip: 0, upper: None, forget: false }
     }
+}
+
+/// Bytes that each of so many readers of a merge reads at once: a quarter as many from the system's page cache, which
+/// reads ahead itself.
+pub fn chunk_bytes(readers: usize, access: Access) -> usize {
+    /// What all of them buffer together, unless that leaves each too little.
+    const READ_BYTES: usize = 8 << 20;
+    let share = (READ_BYTES / readers.max(1)).next_multiple_of(PAGE_BYTES);
+    let most = match access {
+        Access::Buffered => CHUNK_BYTES / 4,
+        Access::Direct => CHUNK_BYTES,
+    };
+    most.min(share.max(4 * PAGE_BYTES))
 }
 
 /// A forward stream of a run's entries.

@@ -186,7 +186,11 @@ impl SegmentBuilder {
     }
 
     fn start(file: Arc<dyn File>, options: SegmentOptions, is_over: bool) -> Self {
-        let mut buffer = Buffer::new(CHUNK_BYTES);
+        // The system's page cache gathers what is written; past it, a larger write costs the disk less.
+        let mut buffer = Buffer::new(match options.access {
+            Access::Buffered => CHUNK_BYTES / 2,
+            Access::Direct => CHUNK_BYTES,
+        });
         let head = &mut buffer.as_mut_slice()[..PAGE_BYTES];
         fill_header(head, &options, PACKED_VERSION - 1);
         SegmentBuilder {

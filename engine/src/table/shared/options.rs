@@ -306,7 +306,7 @@ pub const BLOB_MIN_BYTES_MAX: u32 = (64 << 10) + 1;
 #[derive(Clone, Debug)]
 pub struct TableOptions {
     /// Bytes of entries (key + value + 16 each) gathered in memory before a run is written. A table
-    /// holds up to two such buffers.
+    /// holds a quarter more, and more where one update fills several buffers or merges are paused.
     pub write_buffer_bytes: u64,
     /// Runs of a level that are merged into one of the next: 2 to 16.
     pub size_ratio: u32,
@@ -355,9 +355,9 @@ impl TableOptions {
         }
     }
 
-    /// The same within `bytes` of memory: a quarter for the active and the sealed write buffer, a third
-    /// for filters, a sixth for range filters where ranges are read; the rest is for indexes (one fifth of
-    /// a byte an entry) and merges (about 2 MiB each). A cache is counted apart. A table so large that its
+    /// The same within `bytes` of memory: an eighth for the active write buffer and up to as much again for sealed
+    /// ones, a third for filters, a sixth for range filters where ranges are read; the rest is for indexes (one
+    /// fifth of a byte an entry) and merges (about 2 MiB each). A cache is counted apart. A table so large that its
     /// filters get leaner for it has range filters of up to as much again as these.
     #[must_use]
     pub fn within_memory(mut self, bytes: u64) -> Self {

@@ -13,7 +13,7 @@ use super::options::{Executor, SessionOptions};
 use super::paths::{self, SEGMENTS, tell_doubt};
 use super::unsynced::{Unsynced, UnsyncedFiles};
 use crate::cache::{Cache, CachedFile, Charge};
-use crate::disk::{Buffer, Disk, Lock, Mode, Queue, quietly};
+use crate::disk::{Access, Buffer, Disk, Lock, Mode, Queue, quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::piecewise::PiecewiseRemoval;
 use crate::file::removals::Removals;
@@ -163,6 +163,10 @@ impl SegmentStore {
     /// Bytes at which a segment ends.
     pub fn segment_bytes(&self) -> u64 {
         self.options.segment_bytes.min(1 << 32)
+    }
+
+    pub fn access(&self) -> Access {
+        self.options.access
     }
 
     pub fn executor(&self) -> Option<&Arc<dyn Executor>> {

@@ -306,7 +306,7 @@ impl Table {
         let sealed = self.sealed.front_mut().expect("a buffer was sealed");
         let job = Job::new(&[&sealed.buffer], bottom);
         let start = sealed.seal * self.buffer_bytes;
-        let due = start + self.buffer_bytes / 2;
+        let due = start + self.buffer_bytes / 4;
         sealed.writing = Some(Merging { job, start, due, to_last: false });
     }
 
