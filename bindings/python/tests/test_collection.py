@@ -185,5 +185,5 @@ def test_a_reader_keeps_its_store(tmp_path: Path) -> None:
     gc.collect()
     with Store.open(tmp_path / "s") as store:
         reader = store.reader()
-    with pytest.raises(varvite.InvalidError, match="was closed"):
+    with pytest.raises(varvite.ClosedError, match="was closed"):
         reader.last_commit()

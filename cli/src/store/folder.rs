@@ -25,22 +25,23 @@ pub fn disk(folder: &Path) -> Result<Arc<OsDisk>> {
 
 /// The folder in which a store is to be made, itself made if need be.
 pub struct Target {
-    folder: PathBuf,
-    is_new: bool,
+    /// The folders that were made for it, the outermost last.
+    made: Vec<PathBuf>,
 }
 
 impl Target {
     /// The folder, and the disk in it.
     pub fn create(folder: &Path) -> Result<(Self, Arc<OsDisk>)> {
-        let is_new = !folder.exists();
+        let is_new = |it: &&Path| !it.as_os_str().is_empty() && !it.exists();
+        let made = folder.ancestors().take_while(is_new).map(Path::to_owned).collect();
         let disk = OsDisk::create(folder)?;
-        Ok((Target { folder: folder.to_owned(), is_new }, disk))
+        Ok((Target { made }, disk))
     }
 
     /// Leaves no folder behind that is new and has nothing in it.
     pub fn give_up(self) {
-        if self.is_new {
-            let _ = std::fs::remove_dir(self.folder);
+        for folder in self.made {
+            let _ = std::fs::remove_dir(folder);
         }
     }
 }

@@ -246,14 +246,15 @@ fn a_store_is_repaired_after_its_writer_was_killed_and_a_repair_that_was_killed_
 #[test]
 fn a_repair_of_what_is_no_store_leaves_no_folder_behind() {
     let folder = TempDir::new().unwrap();
-    let [dir, out] = ["nothing", "repaired"].map(|name| folder.path().join(name));
+    let [dir, above] = ["nothing", "above"].map(|name| folder.path().join(name));
+    let out = above.join("repaired");
     fs::create_dir(&dir).unwrap();
     assert_eq!(varvite(&["repair", text(&dir), text(&out)]).code, 2);
-    assert!(!out.exists());
+    assert!(!above.exists());
     // A folder that was there stays.
-    fs::create_dir(&out).unwrap();
+    fs::create_dir(&above).unwrap();
     assert_eq!(varvite(&["repair", text(&dir), text(&out)]).code, 2);
-    assert!(out.exists());
+    assert!(above.exists() && !out.exists());
 }
 
 #[test]

@@ -608,3 +608,52 @@ fn who_opens_a_snapshot_at_once_shares_its_files() {
         session.close().unwrap();
     }
 }
+
+/// Somebody makes a session, or has begun to, while another looks for one: at no call is that damage.
+#[test]
+fn a_folder_that_becomes_a_session_meanwhile_is_not_damaged() {
+    let whole = MemoryDisk::seeded(1);
+    let session =
+        Session::create(Arc::clone(&whole) as Arc<dyn Disk>, SessionOptions::default()).unwrap();
+    let mut table = session.create_table("t", small_table()).unwrap();
+    table.update(Batch::new().insert(b"key", b"value")).unwrap();
+    session
+        .save_snapshot("a", SnapshotContent { label: "", payload: b"", tables: &[&table] })
+        .unwrap();
+    drop(table);
+    session.close().unwrap();
+    let (mut calls, mut found) = (0, 0);
+    for ended in [true, false] {
+        for n in 0.. {
+            let disk = MemoryDisk::seeded(2);
+            for folder in ["segments", "snapshots", "log"] {
+                disk.create_directory(folder).unwrap();
+            }
+            let (inner, from) = (Arc::clone(&disk), Arc::clone(&whole));
+            let at = AtomicU64::new(0);
+            let reader = HookedDisk::new(disk, move |_, _| {
+                if at.fetch_add(1, SeqCst) != n {
+                    return;
+                }
+                for path in from.files() {
+                    let bytes = from.bytes(&path).unwrap();
+                    let is_mark = path == "session" && !ended;
+                    inner.replace(if is_mark { "session.tmp" } else { &path }, bytes).unwrap();
+                }
+            });
+            let opened = Session::open_read_only(
+                Arc::clone(&reader) as Arc<dyn Disk>,
+                SessionOptions::default(),
+            );
+            match opened {
+                Ok(_) => found += 1,
+                Err(error) => assert_eq!(error.kind(), Kind::Missing, "{ended} {n}: {error}"),
+            }
+            calls += 1;
+            if n > 20 {
+                break;
+            }
+        }
+    }
+    assert!(found > 3 && calls > 40, "{found} of {calls}");
+}

@@ -159,11 +159,30 @@ fn the_work_of_small_updates_stays_below_the_bound() {
                 made += 1;
             }
             pair.update(&changes, true);
+            // A sealed buffer is gone when the next one is a quarter full.
+            let held = pair.table.stats().unwrap().buffer_bytes;
+            assert!(held <= 20_000 * 5 / 4 + 2 * pair.before, "{held} bytes");
         }
         pair.same_shape();
         assert!(pair.model.depth() >= 2, "deep enough to mean something");
         let mean = pair.sum as f64 / pair.bytes as f64;
         println!("ratio {ratio}: {mean:.2} bytes of work a byte, worst update {}", pair.most);
+    }
+}
+
+/// What an update fills beyond one buffer is owed by those after it, and none of them does it at once.
+#[test]
+fn the_work_after_an_update_of_several_buffers_stays_below_the_bound() {
+    for buffers in [1, 2, 5] {
+        let mut pair = Pair::new(20_000, 4);
+        let mut made = 0..;
+        let mut some = |count: u64| -> Vec<_> {
+            made.by_ref().take(count as usize).map(|number| (number, INSERT)).collect()
+        };
+        for _ in 0..3 {
+            pair.update(&some(buffers * 20_000 / INSERT.cost + 3), false);
+            (0..300).for_each(|_| pair.update(&some(2), true));
+        }
     }
 }
 

@@ -400,21 +400,20 @@ fn left_over(disk: &dyn Disk, is_marked: bool) -> Result<Vec<String>> {
     Ok(left)
 }
 
-/// Why the root folder, which has no file `session`, is none.
+/// Why the root folder has no file `session`.
 fn no_session(disk: &dyn Disk) -> Result<Error> {
     if let Some(error) = unfinished(disk)? {
         return Ok(error);
     }
-    if disk.exists(CHECKPOINT)? {
-        return Ok(lost_session(disk, CHECKPOINT));
-    }
-    for folder in [SEGMENTS, SNAPSHOTS] {
+    for folder in [SEGMENTS, SNAPSHOTS, LOG] {
         let names = match disk.list(folder) {
             Err(error) if error.kind() == Kind::Missing => continue,
             names => names?,
         };
         if let Some(name) = names.iter().find(|name| is_ours(folder, name)) {
-            return Ok(lost_session(disk, &format!("{folder}/{name}")));
+            // Unless somebody began to make one while this looked.
+            let begun = unfinished(disk)?;
+            return Ok(begun.unwrap_or_else(|| lost_session(disk, &format!("{folder}/{name}"))));
         }
     }
     Ok(Error::missing(format!(
@@ -426,12 +425,13 @@ fn no_session(disk: &dyn Disk) -> Result<Error> {
 /// Identity and salt of the session in the root folder. `Missing` when there is none or none yet, `Corrupt` when it has
 /// lost the file that makes it one.
 pub fn read_session(disk: &dyn Disk) -> Result<(u64, u64)> {
-    let opened = disk.open(SESSION, Mode::Read, Access::Buffered);
-    let file = match opened {
-        Err(error) if error.kind() == Kind::Missing => {
-            let why_none = no_session(disk)?;
-            // Whoever has just made the session did so while this looked.
-            disk.open(SESSION, Mode::Read, Access::Buffered).map_err(|_| why_none)?
+    let open = || disk.open(SESSION, Mode::Read, Access::Buffered);
+    let is_missing = |error: &Error| error.kind() == Kind::Missing;
+    let file = match open() {
+        Err(error) if is_missing(&error) => {
+            let why = no_session(disk)?;
+            // Or somebody has made one by now.
+            open().map_err(|error| if is_missing(&error) { why } else { error })?
         }
         file => file?,
     };

@@ -1,9 +1,8 @@
 //! Which runs merge, when, and who pays: lazy levelling on a clock of updates.
 //!
 //! The clock counts bytes of entries (key + value + 16). Every `B` = `write_buffer_bytes` of them the
-//! write buffer is sealed; that run is written out while the next buffer fills to a half, so that two
-//! full ones are never in memory. Tiering level i
-//! gathers `T` runs of about `T^i · B`; then they are merged into one run of level i + 1, and that
+//! write buffer is sealed; that run is written out while the next buffer fills to a quarter, so that two
+//! full ones are never in memory. Tiering level i gathers `T` runs of about `T^i · B`; then they are merged into one run of level i + 1, and that
 //! merge has until level i has gathered `T` runs again, which is `T^(i+1) · B` later. The runs of
 //! the deepest level merge with the single last run, in half that time, because deletes and what they
 //! delete take space until then. When the last run outgrows `T` times their size, a level is put
@@ -137,7 +136,12 @@ impl Schedule<'_> {
         }
         let keep = usize::from(!fills);
         let clock = self.clock(shape, active + added);
-        while shape.sealed.len() > keep || shape.is_written_out(clock) {
+        loop {
+            // An update that filled several buffers has begun none but the first.
+            self.start_oldest(shape);
+            if shape.sealed.len() <= keep && !shape.is_written_out(clock) {
+                break;
+            }
             self.finish_write_out(shape)?;
         }
         for merging in shape.merges() {

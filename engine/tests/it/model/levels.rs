@@ -235,7 +235,13 @@ impl Table {
         let filled = cost(&self.active) + added;
         let kept = usize::from(filled < self.buffer_bytes);
         let clock = self.seals * self.buffer_bytes + filled.min(self.buffer_bytes);
-        while self.sealed.len() > kept || self.is_written_out(clock) {
+        loop {
+            if self.sealed.front().is_some_and(|sealed| sealed.writing.is_none()) {
+                self.start_writing();
+            }
+            if self.sealed.len() <= kept && !self.is_written_out(clock) {
+                break;
+            }
             work += self.settle();
         }
         let lump = self.lump();
@@ -300,7 +306,7 @@ impl Table {
         writing.is_some_and(|writing| writing.due <= clock)
     }
 
-    /// Begins to write out the oldest sealed buffer; it has until half of one more buffer is full.
+    /// Begins to write out the oldest sealed buffer; it has until a quarter of one more buffer is full.
     fn start_writing(&mut self) {
         let bottom = self.is_bottom(0);
         let sealed = self.sealed.front_mut().expect("a buffer was sealed");
