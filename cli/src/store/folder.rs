@@ -34,8 +34,14 @@ impl Target {
     pub fn create(folder: &Path) -> Result<(Self, Arc<OsDisk>)> {
         let is_new = |it: &&Path| !it.as_os_str().is_empty() && !it.exists();
         let made = folder.ancestors().take_while(is_new).map(Path::to_owned).collect();
-        let disk = OsDisk::create(folder)?;
-        Ok((Target { made }, disk))
+        let target = Target { made };
+        match OsDisk::create(folder) {
+            Ok(disk) => Ok((target, disk)),
+            Err(error) => {
+                target.give_up();
+                Err(error)
+            }
+        }
     }
 
     /// Leaves no folder behind that is new and has nothing in it.

@@ -217,10 +217,7 @@ pub fn restorable(session: &Session, name: &str) -> Result<Option<String>> {
 /// Removes the store that this process has made as `session`, and its folder if that `is_new`, as far as nobody put
 /// anything else there. The session keeps others out until it is gone.
 pub fn remove_new(session: Session, folder: &Path, is_new: bool) {
-    // Under the name that it has while it is made: nobody takes what is left of it for damaged.
-    let marked = folder.join("session.tmp");
-    let _ = fs::rename(folder.join("session"), &marked);
-    for file in ["lock", "checkpoint"] {
+    for file in ["session", "checkpoint"] {
         let _ = fs::remove_file(folder.join(file));
     }
     for inside in ["segments", "snapshots", "log"] {
@@ -230,7 +227,8 @@ pub fn remove_new(session: Session, folder: &Path, is_new: bool) {
         }
         let _ = fs::remove_dir(inside);
     }
-    let _ = fs::remove_file(marked);
+    // Until then nobody else makes one here.
+    let _ = fs::remove_file(folder.join("lock"));
     drop(session);
     if is_new {
         let _ = fs::remove_dir(folder);

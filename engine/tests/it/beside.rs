@@ -623,8 +623,8 @@ fn a_folder_that_becomes_a_session_meanwhile_is_not_damaged() {
     drop(table);
     session.close().unwrap();
     let (mut calls, mut found) = (0, 0);
-    for ended in [true, false] {
-        for n in 0.. {
+    for (ended, checks) in [(true, false), (false, false), (true, true), (false, true)] {
+        for n in 0..=20 {
             let disk = MemoryDisk::seeded(2);
             for folder in ["segments", "snapshots", "log"] {
                 disk.create_directory(folder).unwrap();
@@ -641,18 +641,19 @@ fn a_folder_that_becomes_a_session_meanwhile_is_not_damaged() {
                     inner.replace(if is_mark { "session.tmp" } else { &path }, bytes).unwrap();
                 }
             });
-            let opened = Session::open_read_only(
-                Arc::clone(&reader) as Arc<dyn Disk>,
-                SessionOptions::default(),
-            );
-            match opened {
-                Ok(_) => found += 1,
+            let reader = reader as Arc<dyn Disk>;
+            let looked = if checks {
+                check(&reader, |_| ControlFlow::Continue(())).map(|report| {
+                    assert!(report.findings.is_empty(), "{ended} {n}: {:?}", report.findings);
+                })
+            } else {
+                Session::open_read_only(reader, SessionOptions::default()).map(drop)
+            };
+            match looked {
+                Ok(()) => found += 1,
                 Err(error) => assert_eq!(error.kind(), Kind::Missing, "{ended} {n}: {error}"),
             }
             calls += 1;
-            if n > 20 {
-                break;
-            }
         }
     }
     assert!(found > 3 && calls > 40, "{found} of {calls}");

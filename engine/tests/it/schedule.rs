@@ -170,7 +170,7 @@ fn the_work_of_small_updates_stays_below_the_bound() {
     }
 }
 
-/// What an update fills beyond one buffer is owed by those after it, and none of them does it at once.
+/// The last of several buffers that an update fills is owed by those after the next, and none of them does it at once.
 #[test]
 fn the_work_after_an_update_of_several_buffers_stays_below_the_bound() {
     for buffers in [1, 2, 5] {

@@ -407,7 +407,8 @@ fn no_session(disk: &dyn Disk) -> Result<Error> {
     }
     for folder in [SEGMENTS, SNAPSHOTS, LOG] {
         let names = match disk.list(folder) {
-            Err(error) if error.kind() == Kind::Missing => continue,
+            // Or a file of somebody's.
+            Err(error) if [Kind::Missing, Kind::Invalid].contains(&error.kind()) => continue,
             names => names?,
         };
         if let Some(name) = names.iter().find(|name| is_ours(folder, name)) {

@@ -74,10 +74,8 @@ impl Snapshot {
         let place = self.tables.iter().position(|table| table.name() == name);
         let place = place.ok_or_else(|| {
             let names: Vec<_> = self.tables.iter().map(Table::name).collect();
-            Error::missing(format!(
-                "the snapshot has no table \"{name}\"; it has: {}",
-                names.join(", ")
-            ))
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            Error::missing(format!("the snapshot has no table \"{name}\"; it has: {names}"))
         })?;
         Ok(self.tables.remove(place))
     }

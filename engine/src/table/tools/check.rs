@@ -104,7 +104,14 @@ pub fn check(
         Ok(identity) => (identity, None),
         Err(error) => {
             let (identity, damage) = told_identity(&**disk, error)?;
-            ((identity, 0), Some(damage))
+            // Unless somebody has made it while this looked, or begun to.
+            if let Some(error) = unfinished(&**disk)? {
+                return Err(error);
+            }
+            match read_session(&**disk) {
+                Ok(identity) => (identity, None),
+                Err(_) => ((identity, 0), Some(damage)),
+            }
         }
     };
     let store =
