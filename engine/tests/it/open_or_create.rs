@@ -2,6 +2,7 @@
 //! call of the first, beside another process, and where something else is.
 
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 
 use varvite::context::{ChildOrder, CommitInfo, Configuration, Index, Options, Store};
@@ -9,6 +10,8 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Crash, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
 use varvite::{Batch, Kind, Log, MergeOperator, Result, Session, SessionOptions, TableOptions};
+
+use crate::hooked_disk::{Call, HookedDisk};
 
 fn logged() -> SessionOptions {
     SessionOptions { log: Log::Synced, seed: Some(3), ..SessionOptions::default() }
@@ -99,6 +102,39 @@ fn of_threads_that_begin_at_once_one_has_it_and_the_others_are_told() {
             }
         }
     }
+}
+
+/// Another process makes the store at any call before this one has the lock: then it is that one.
+#[test]
+fn a_store_that_somebody_makes_meanwhile_is_opened() {
+    let whole = MemoryDisk::seeded(1);
+    drop(store_on(Arc::clone(&whole) as _).unwrap());
+    let mut met = 0;
+    for n in 0..12 {
+        let disk = MemoryDisk::seeded(2);
+        let (inner, from) = (Arc::clone(&disk), Arc::clone(&whole));
+        let (calls, is_locked, is_made) =
+            (AtomicU64::new(0), AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
+        let made = Arc::clone(&is_made);
+        let disk = HookedDisk::new(disk, move |call, _| {
+            if call == Call::Lock {
+                is_locked.store(true, SeqCst);
+            }
+            if calls.fetch_add(1, SeqCst) == n && !is_locked.load(SeqCst) {
+                for folder in ["index", "index/segments", "index/snapshots"] {
+                    let _ = inner.create_directory(folder);
+                }
+                for path in from.files().into_iter().filter(|path| !path.ends_with("lock")) {
+                    inner.replace(&path, from.bytes(&path).unwrap()).unwrap();
+                }
+                made.store(true, SeqCst);
+            }
+        });
+        let outcome = store_on(disk);
+        assert!(outcome.is_ok(), "{n}: {outcome:?}");
+        met += u64::from(is_made.load(SeqCst));
+    }
+    assert!(met > 2, "{met}");
 }
 
 #[test]

@@ -93,13 +93,14 @@ pub(super) fn lock_store(disk: &dyn Disk) -> Result<Box<dyn Lock>> {
 /// lost its control file: its chunks are all that is left of it, so nothing is made over them.
 pub(super) fn expect_empty(disk: &dyn Disk) -> Result<()> {
     let root = disk.root();
-    if disk.exists(paths::CONTROL)? {
+    // By one look, since somebody may make the store meanwhile.
+    let names = disk.list("")?;
+    if names.iter().any(|name| name == paths::CONTROL) {
         return Err(Error::new(
             Kind::Exists,
             format!("{root} holds a context store already: open it, or choose another folder"),
         ));
     }
-    let names = disk.list("")?;
     if names.iter().any(|name| name == paths::HALF_MADE) {
         return Err(control::half_made(disk));
     }
