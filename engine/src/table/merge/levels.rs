@@ -2,11 +2,12 @@
 //!
 //! The clock counts bytes of entries (key + value + 16). Every `B` = `write_buffer_bytes` of them the
 //! write buffer is sealed; that run is written out while the next buffer fills to a quarter, so that two
-//! full ones are never in memory. Tiering level i gathers `T` runs of about `T^i · B`; then they are merged into one run of level i + 1, and that
-//! merge has until level i has gathered `T` runs again, which is `T^(i+1) · B` later. The runs of
-//! the deepest level merge with the single last run, in half that time, because deletes and what they
-//! delete take space until then. When the last run outgrows `T` times their size, a level is put
-//! between. At every update each merge is worked on in proportion to the clock, so it is done exactly
+//! full ones are never in memory. Tiering level i gathers `T` runs of about `T^i · B`; then they are merged
+//! into one run of level i + 1, and that merge has until level i has gathered `T` runs again, which is
+//! `T^(i+1) · B` later. The runs of the deepest level merge with the single last run, in half that time,
+//! because deletes and what they delete take space until then. When the last run outgrows `T` times their
+//! size, a level is put between. At every update each merge is worked on in proportion to the clock, so it
+//! is done exactly
 //! when its result is due, no update has to finish what others owe, and the work of an update is
 //! bounded: see `docs/design/table.md`.
 //!
