@@ -320,8 +320,8 @@ fn exact(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(exact),
         Value::Object(fields) => {
             let is_large = |value: &Value| {
-                value.as_u64().is_some_and(|number| number > EXACT_MAX)
-                    || value.as_i64().is_some_and(|number| number.unsigned_abs() > EXACT_MAX)
+                let number = value.as_number().and_then(serde_json::Number::as_i128);
+                number.is_some_and(|number| number.unsigned_abs() > EXACT_MAX.into())
             };
             let large = fields.iter().filter(|(_, value)| is_large(value));
             let texts: Vec<_> =
@@ -345,6 +345,15 @@ mod tests {
         exact(&mut value);
         let list = json!([{ "b": EXACT_MAX + 1, "b_text": "9007199254740993", "c": -5 }]);
         assert_eq!(value, json!({ "a": EXACT_MAX, "list": list }));
+    }
+
+    #[test]
+    fn numbers_beyond_64_bits_are_written_to_the_last_digit() {
+        let sums = [std::collections::BTreeMap::from([("sum", 10_u128.pow(30) + 1)])];
+        let mut value = serde_json::to_value(sums).unwrap();
+        exact(&mut value);
+        let digits = "1000000000000000000000000000001";
+        assert_eq!(value.to_string(), format!("[{{\"sum\":{digits},\"sum_text\":\"{digits}\"}}]"));
     }
 
     #[test]
