@@ -6,12 +6,13 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::raw::KeyRange;
 use varvite::table::check::check;
 use varvite::{
-    Error, Kind, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table, TableOptions,
-    Value,
+    Compression, Error, Kind, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table,
+    TableOptions, Value,
 };
 
 use crate::faults::is_failed_sync;
@@ -133,7 +134,10 @@ fn has_operator(name: &str) -> bool {
 
 fn table_options(name: &str) -> TableOptions {
     let options = SETUP.table_options();
-    TableOptions { operator: options.operator.filter(|_| has_operator(name)), ..options }
+    let compression =
+        if ["a", "v"].contains(&name) { Compression::Fast } else { Compression::None };
+    let operator = options.operator.filter(|_| has_operator(name));
+    TableOptions { operator, compression, ..options }
 }
 
 pub fn changes(name: &str, seed: u64) -> Vec<model::Change> {
@@ -434,6 +438,23 @@ fn every_crash(acts: &[Act], log: Log) -> [u64; 3] {
     println!("{n} places; as before, as after, as earlier: {tally:?}");
     assert!(n > 200, "{n}");
     tally
+}
+
+#[test]
+fn the_tales_have_segments_with_compressed_pages() {
+    for acts in [ACTS, BLOB_ACTS] {
+        let disk = MemoryDisk::seeded(1);
+        let mut tale = Tale::on(Arc::clone(&disk) as Arc<dyn Disk>, Log::Written);
+        let mut compressed = 0;
+        for act in acts {
+            tale.act(*act).unwrap();
+            let segments = disk.files().into_iter().filter(|path| path.ends_with(".segment"));
+            // Its version; all others are of version 3.
+            compressed +=
+                segments.filter(|path| disk.bytes(path).unwrap().get(8) == Some(&4)).count();
+        }
+        assert!(compressed > 10, "{compressed}");
+    }
 }
 
 #[test]
