@@ -52,17 +52,31 @@ advice! {
 
 /// The command that makes the index of the context in `folder` again, whose old commits may be in `lower`.
 pub fn rebuild_index(folder: &Path, lower: Option<&Path>) -> String {
-    format!("varvite context check --rebuild-index {}{}", folder.display(), with(lower))
+    format!("varvite context check --rebuild-index {}{}", typed(folder), with(lower))
 }
 
 /// What is typed behind a command for the folder of the lower layer.
-fn with(lower: Option<&Path>) -> String {
-    lower.map_or(String::new(), |lower| format!(" --lower {}", lower.display()))
+pub fn with(lower: Option<&Path>) -> String {
+    lower.map_or(String::new(), |lower| format!(" --lower {}", typed(lower)))
+}
+
+/// A path as it is typed in a shell.
+pub fn typed(path: &Path) -> String {
+    word(&path.to_string_lossy())
+}
+
+/// A word as it is typed in a shell: in quotation marks where the shell would take it for something else.
+pub fn word(text: &str) -> String {
+    let is_plain = |it: char| it.is_alphanumeric() || "_./:=+@%,-".contains(it);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 /// The line that says how the commits that are whole of the context in `folder` are kept.
 pub fn repair_context(folder: &Path, lower: Option<&Path>) -> String {
-    let folder = folder.display();
+    let folder = typed(folder);
     format!(
         "varvite repair {folder} OUT{} makes a new store in the folder OUT of the commits that are whole",
         with(lower)
@@ -71,6 +85,6 @@ pub fn repair_context(folder: &Path, lower: Option<&Path>) -> String {
 
 /// The line that says how what is whole of the store in `folder` is kept.
 pub fn repair(folder: &Path) -> String {
-    let folder = folder.display();
+    let folder = typed(folder);
     format!("varvite repair {folder} OUT makes a new store in the folder OUT of what is whole")
 }

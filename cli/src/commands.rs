@@ -4,6 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::{self, Outcome};
 use crate::print::{Output, records};
+use crate::progress;
 use crate::words;
 
 mod backup;
@@ -30,10 +31,10 @@ use shell::{Face, Program};
 #[command(name = "varvite", version, max_term_width = 100)]
 pub struct Arguments {
     /// How to print results
-    #[arg(long, global = true, value_enum, default_value_t)]
+    #[arg(long, global = true, value_enum, default_value_t, display_order = 1000)]
     pub format: Output,
     /// Say nothing but results and errors: no progress, no warnings
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, display_order = 1001)]
     pub quiet: bool,
     #[command(subcommand)]
     command: Command,
@@ -69,7 +70,16 @@ enum Command {
 }
 
 /// Runs the command that the arguments name.
-pub fn run(arguments: Arguments) -> Outcome {
+pub fn run(arguments: Arguments, name: &str) -> Outcome {
+    // They wait for whoever is at the terminal, or for another process.
+    const WAIT: [&str; 4] = ["table shell", "context shell", "table follow", "explore"];
+    if WAIT.contains(&name) {
+        return run_now(arguments);
+    }
+    progress::turning(name, || run_now(arguments))
+}
+
+fn run_now(arguments: Arguments) -> Outcome {
     let (output, format) = (arguments.format, arguments.format.format());
     match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments, format),
@@ -107,8 +117,8 @@ fn program() -> Program {
 fn run_words(words: &[String], name: String, otherwise: Output) -> u8 {
     match Arguments::try_parse_from(words) {
         Ok(arguments) => {
-            records::begin(arguments.format, name);
-            exit::ended(run(arguments))
+            records::begin(arguments.format, name.clone());
+            exit::ended(run(arguments, &name))
         }
         Err(error) if !error.use_stderr() => {
             // There is nobody to be told that the output is closed.
@@ -118,7 +128,7 @@ fn run_words(words: &[String], name: String, otherwise: Output) -> u8 {
         Err(error) => {
             records::begin(otherwise, name);
             let tip = words::tip_in_shell(&error, &Arguments::command(), words);
-            exit::refused(&error, tip.as_deref())
+            exit::refused(error, tip.as_deref(), words.get(1).map(|face| &**face))
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use varvite::{Error, Kind};
 
 use crate::print::records;
@@ -132,10 +133,39 @@ pub fn ended(outcome: Outcome) -> u8 {
     }
 }
 
-/// Says that the arguments are wrong, and what may be meant, in JSON too.
-pub fn refused(error: &clap::Error, tip: Option<&str>) -> u8 {
-    // There is nobody to be told that standard error is closed.
-    let _ = error.print();
+/// Whether no word that looks alike begins as what was typed: "people" is not meant as "explore".
+fn is_far(error: &clap::Error) -> bool {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return false;
+    };
+    let Some(ContextValue::Strings(alike)) = error.get(ContextKind::SuggestedSubcommand) else {
+        return false;
+    };
+    !alike.iter().any(|word| word.chars().next() == typed.chars().next())
+}
+
+/// Says that the arguments are wrong, and what may be meant, in JSON too; in the shell of a face as a line is typed there.
+pub fn refused(mut error: clap::Error, tip: Option<&str>, shell: Option<&str>) -> u8 {
+    if tip.is_some() || is_far(&error) {
+        // Words that look alike are less than what is known to be meant, or than nothing.
+        for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg] {
+            error.remove(kind);
+        }
+        error.remove(ContextKind::Suggested);
+        if error.kind() == ErrorKind::UnknownArgument {
+            error.remove(ContextKind::Usage); // it shows the flag that looks alike
+        }
+    }
+    match shell {
+        // There is nobody to be told that standard error is closed.
+        None => drop(error.print()),
+        // There a line has neither the program nor the store.
+        Some(face) => {
+            let text = error.render().to_string();
+            let text = text.replace(&format!("varvite {face} "), "").replace("<STORE> ", "");
+            complain!("{}", text.trim_end());
+        }
+    }
     if let Some(tip) = tip {
         complain!("\n  tip: {tip}");
     }

@@ -1,12 +1,13 @@
 //! What commands read besides stores: files and standard input.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::Path;
 
 use varvite::{Error, Result};
 
 use crate::advice::CHECK;
+use crate::wheel;
 
 /// Bytes read from an input at once.
 const READ_BYTES: usize = 256 << 10;
@@ -14,6 +15,9 @@ const READ_BYTES: usize = 256 << 10;
 /// The file at `path`, or standard input, with its name for errors.
 pub fn open(path: &Path) -> Result<(String, Box<dyn BufRead>)> {
     if path.as_os_str() == "-" {
+        if io::stdin().is_terminal() {
+            wheel::stop(); // somebody types
+        }
         let input = BufReader::with_capacity(READ_BYTES, io::stdin());
         return Ok(("standard input".to_owned(), Box::new(input)));
     }

@@ -3,6 +3,7 @@
 /// Says a line on standard error, which nobody may be reading.
 macro_rules! complain {
     ($($words:tt)*) => {{
+        $crate::wheel::erase();
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($words)*)));
     }};
 }
@@ -19,6 +20,7 @@ mod sight;
 mod store;
 mod system;
 mod text;
+mod wheel;
 mod words;
 mod workload;
 
@@ -41,14 +43,14 @@ fn main() -> ExitCode {
         Err(error) => {
             records::begin(asked(), typed());
             let tip = words::tip(&error, &Arguments::command());
-            return ExitCode::from(exit::refused(&error, tip.as_deref()));
+            return ExitCode::from(exit::refused(error, tip.as_deref(), None));
         }
     };
-    records::begin(arguments.format, command);
+    records::begin(arguments.format, command.clone());
     progress::set_quiet(arguments.quiet);
     measure::raise_open_files();
     volume::survive_limits();
-    exit::report(commands::run(arguments))
+    exit::report(commands::run(arguments, &command))
 }
 
 /// The command as it is typed, as "table get".

@@ -5,7 +5,7 @@ pub mod records;
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, IsTerminal, Write};
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::presets::{NOTHING, UTF8_FULL_CONDENSED};
 use comfy_table::{Cell, CellAlignment, ContentArrangement};
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
@@ -13,6 +13,7 @@ use unicode_width::UnicodeWidthStr;
 pub use records::{Format, Output};
 
 use crate::hex;
+use crate::wheel;
 
 /// Columns of a terminal that does not say how many it has.
 const WIDTH: usize = 80;
@@ -24,9 +25,15 @@ pub fn json(value: &impl Serialize) -> io::Result<()> {
     records::whole(value)
 }
 
+/// Standard output, for bytes that are no line.
+pub fn out() -> io::StdoutLock<'static> {
+    wheel::give_way();
+    io::stdout().lock()
+}
+
 /// Writes one line to standard output.
 pub fn line(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = out();
     out.write_all(text.as_bytes())?;
     // An empty grid is no line.
     if text.is_empty() { Ok(()) } else { out.write_all(b"\n") }
@@ -85,10 +92,21 @@ impl Grid {
         self.rows.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// With borders, or a cell a line where that is wider than `width`.
+    /// With borders, without them where that is wider than `width`, or a cell a line where that is, too.
     fn drawn(&self, width: usize) -> String {
+        for borders in [true, false] {
+            let drawn = self.in_columns(borders);
+            if drawn.lines().all(|line| line.width() <= width) {
+                return drawn;
+            }
+        }
+        self.expanded()
+    }
+
+    /// A row a line, its cells below each other.
+    fn in_columns(&self, borders: bool) -> String {
         let mut table = comfy_table::Table::new();
-        table.load_preset(UTF8_FULL_CONDENSED);
+        table.load_preset(if borders { UTF8_FULL_CONDENSED } else { NOTHING });
         table.set_content_arrangement(ContentArrangement::Disabled);
         if !self.titles.is_empty() {
             table.set_header(&self.titles);
@@ -100,13 +118,15 @@ impl Grid {
             }));
         }
         for (column, right) in table.column_iter_mut().zip(&self.right) {
+            if !borders {
+                column.set_padding((0, 2));
+            }
             if *right {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
         let drawn = table.to_string();
-        let widest = drawn.lines().map(UnicodeWidthStr::width).max().unwrap_or(0);
-        if widest <= width { drawn } else { self.expanded() }
+        drawn.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
     }
 
     /// A cell a line, an empty line between rows.
@@ -132,9 +152,14 @@ impl Display for Grid {
         if !is_seen() {
             return f.write_str(&self.piped());
         }
-        let width = comfy_table::Table::new().width().map_or(0, usize::from);
-        f.write_str(&self.drawn(if width < WIDTH_MIN { WIDTH } else { width }))
+        f.write_str(&self.drawn(width()))
     }
+}
+
+/// Columns of the terminal that standard output is.
+fn width() -> usize {
+    let width = terminal_size::terminal_size().map_or(0, |(width, _)| usize::from(width.0));
+    if width < WIDTH_MIN { WIDTH } else { width }
 }
 
 /// `text` with its control characters as escapes, and nothing else.
@@ -225,6 +250,10 @@ mod tests {
         assert_eq!(grid.piped(), format!("{long}\t1\na\\x09b\t2"));
         assert!(grid.drawn(200).lines().any(|line| line.contains(&long) && line.contains('│')));
         assert_eq!(grid.drawn(80), format!("name: {long}\nsize: 1\n\nname: a\\x09b\nsize: 2"));
+        let mut grid = table(&["name", ">size", "hash"]);
+        grid.add_row(vec!["alice".to_owned(), "1".to_owned(), "CoV8".to_owned()]);
+        assert_eq!(grid.drawn(19), "name   size  hash\nalice     1  CoV8");
+        assert_eq!(grid.drawn(16), "name: alice\nsize: 1\nhash: CoV8");
         assert_eq!(record(&[("on disk", "5 B".to_owned())]).drawn(10), "on disk: 5 B");
     }
 

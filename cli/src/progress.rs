@@ -1,17 +1,17 @@
-//! A bar with rate and time left for whatever takes longer than two seconds.
+//! A bar with rate and time left for whatever takes longer than two seconds. A command that does not say how far it is
+//! has a wheel (`wheel.rs`).
 //!
 //! Silent when standard error is not a terminal, so that logs and pipes hold results only.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::print;
+use crate::wheel::{self, PATIENCE};
 
 static QUIET: AtomicBool = AtomicBool::new(false);
 
@@ -41,12 +41,6 @@ pub fn tell() {
     }
 }
 
-/// Work shorter than this shows nothing.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Between two pictures of what only turns.
-const TICK: Duration = Duration::from_millis(200);
-
 /// What a bar counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -54,29 +48,6 @@ pub enum Unit {
     Bytes,
     /// Anything else.
     Items,
-}
-
-/// Runs `action`, which says nothing of how far it is: after two seconds, says how long it has taken.
-pub fn during<T>(what: &str, action: impl FnOnce() -> T) -> T {
-    let (ended, ends) = channel::<()>();
-    let what = what.to_owned();
-    let shows = thread::spawn(move || {
-        if is_quiet() || ends.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
-            return;
-        }
-        let style = ProgressStyle::with_template("{spinner} {msg}, {elapsed}");
-        let bar = ProgressBar::new_spinner().with_style(style.expect("the template is fixed"));
-        bar.set_message(what);
-        bar.enable_steady_tick(TICK);
-        // It is the other side that goes away.
-        let _ = ends.recv();
-        bar.finish_and_clear();
-    });
-    let outcome = action();
-    drop(ended);
-    // It only draws; what it may have met is no reason to fail.
-    let _ = shows.join();
-    outcome
 }
 
 /// A bar that appears when the work turns out to be long.
@@ -132,6 +103,7 @@ impl Progress {
         self.bar.set_position(done);
         if !self.shown && !is_quiet() && self.start.elapsed() > PATIENCE {
             self.shown = true;
+            wheel::bar_begins();
             // Hidden by itself when standard error is not a terminal.
             self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
         }
@@ -143,25 +115,20 @@ impl Progress {
     }
 
     /// Takes the bar away.
-    pub fn finish(self) {
-        self.bar.finish_and_clear();
-    }
+    #[allow(clippy::unused_self)] // its drop does so
+    pub fn finish(self) {}
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+        if self.shown {
+            wheel::bar_ends();
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_watched_gives_its_outcome_at_once() {
-        let start = Instant::now();
-        assert_eq!(during("nothing", || 7), 7);
-        assert!(start.elapsed() < PATIENCE);
-    }
+/// Runs the command called `what`, with a wheel unless nothing is to be said.
+pub fn turning<T>(what: &str, action: impl FnOnce() -> T) -> T {
+    if is_quiet() { action() } else { wheel::turning(what, action) }
 }

@@ -27,9 +27,13 @@ const KNOWN: [(&[&str], &str); 13] = [
 ];
 
 /// Flags of other programs, and what does so here.
-const KNOWN_FLAGS: [(&[&str], &str); 3] = [
+const KNOWN_FLAGS: [(&[&str], &str); 4] = [
     (&["--to", "--until", "--end", "--upto"], "`--last` ends with a key, `--before` ahead of it"),
     (&["--start", "--lower"], "`--first` begins with a key, `--after` behind it"),
+    (
+        &["--where", "--filter", "--like", "--key"],
+        "`--prefix` takes the keys that begin so, `--first` and `--last` a range of keys; nothing looks for values",
+    ),
     (
         &["--json", "--csv", "--jsonl"],
         "`--format` says how results are printed: table, json, jsonl or csv",

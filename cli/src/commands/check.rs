@@ -14,7 +14,7 @@ use varvite::table::check::Selection;
 use varvite::table::{check, inspect};
 
 use super::context::check as context;
-use crate::advice;
+use crate::advice::{self, CONTEXT_CHECK};
 use crate::exit::{self, Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
@@ -60,10 +60,11 @@ impl Arguments {
 
     /// The command that goes on from the file `next`.
     fn continued(&self, next: u64) -> String {
-        let mut words = vec!["varvite check".to_owned(), self.dir.display().to_string()];
-        words.extend(self.snapshot.iter().map(|name| format!("--snapshot {name}")));
+        let mut words = vec!["varvite check".to_owned(), advice::typed(&self.dir)];
+        let named = |flag: &str, name: &String| format!("{flag} {}", advice::word(name));
+        words.extend(self.snapshot.iter().map(|name| named("--snapshot", name)));
         words.extend(self.live.then(|| "--live".to_owned()));
-        words.extend(self.table.iter().map(|name| format!("--table {name}")));
+        words.extend(self.table.iter().map(|name| named("--table", name)));
         words.extend(self.most.map(|most| format!("--most {most}")));
         words.push(format!("--from {next}"));
         words.join(" ")
@@ -130,7 +131,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     if folder::is_context(&arguments.dir) {
         if selection != Selection::default() {
             return Err(Error::invalid(format!(
-                "{} holds a context, of which `varvite context check` checks a part; these options are for tables",
+                "{} holds a context, of which {CONTEXT_CHECK} checks a part; these options are for tables",
                 arguments.dir.display()
             ))
             .into());

@@ -1,6 +1,6 @@
 //! `varvite proof`: parts of a context that anybody can check who knows a root hash.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -224,7 +224,7 @@ fn make(arguments: &Make, format: Format) -> Outcome {
     let made = if arguments.stream { recording.stream_proof()? } else { recording.tree_proof()? };
     let bytes = made.encode(arguments.encoding.into())?;
     let Some(output) = &arguments.output else {
-        let mut out = io::stdout().lock();
+        let mut out = print::out();
         out.write_all(&bytes)?;
         return Ok(Verdict::Yes);
     };

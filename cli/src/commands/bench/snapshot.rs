@@ -11,14 +11,15 @@ use std::time::Instant;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use varvite::context::{CommitInfo, Options, Store, Tree, hash};
+use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Kind, Result};
 
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::progress::during;
 use crate::store::folder::temporary;
 use crate::system::measure::disk_bytes;
+use crate::wheel::during;
 use crate::workload::context_bench::{Mix, Workload};
 
 /// Measure a snapshot of generated accounts: its export, and its import into a new store
@@ -121,6 +122,16 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let temporary = if arguments.dir.is_none() { Some(temporary()?) } else { None };
     let folder = arguments.dir.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path));
     let folder = folder.expect("one of them is there");
+    if let Some(dir) = &arguments.dir {
+        let disk = OsDisk::create(dir)?;
+        if let Some(name) = disk.list("")?.first() {
+            return Err(Error::invalid(format!(
+                "{} is not empty (it has {name}): choose an empty folder",
+                dir.display()
+            ))
+            .into());
+        }
+    }
     let [from, file, to] = ["from", "state.snapshot", "to"].map(|name| folder.join(name));
     let last_hash = during("making accounts", || load(arguments, &from))?;
     let level = arguments.compress.map(|level| level.to_string());

@@ -11,13 +11,14 @@ use varvite::context::{self, Checked, CommitHash, Store, Tree, TreeHash, directo
 use varvite::irmin_pack as irmin;
 use varvite::{Error, Kind, Result};
 
-use crate::advice::{self, CHECK, CONTEXT_MIGRATE};
+use crate::advice::{self, CHECK, CONTEXT_LOG, CONTEXT_MIGRATE};
 use crate::exit::{self, Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::progress::{self, Progress, Unit};
+use crate::progress::{Progress, Unit};
 use crate::store::context::{Folder, commit, text};
 use crate::store::folder::disk;
 use crate::text::Notation;
+use crate::wheel;
 
 /// Children of a directory that are held at once.
 const PAGE: u64 = 4096;
@@ -33,9 +34,35 @@ pub struct Arguments {
     /// First make the index from the pack again; takes the store's lock
     #[arg(long)]
     rebuild_index: bool,
+    #[command(flatten)]
+    part: Part,
+}
+
+/// Which commits are checked, by reading what they hold; without any of these, everything is, the index too.
+#[derive(Debug, Default, Args)]
+struct Part {
     /// Check only what these commits hold, by reading it: a hash, a branch, or "last"; can be repeated
-    #[arg(long, value_name = "COMMIT")]
+    #[arg(long, value_name = "COMMIT", conflicts_with_all = ["most", "from"])]
     commit: Vec<String>,
+    /// Check commit by commit as `context log` lists them, and end after so many; then it says where to go on
+    #[arg(long, value_name = "COMMITS", value_parser = clap::value_parser!(u64).range(1..))]
+    most: Option<u64>,
+    /// Begin with this commit of that list
+    #[arg(long, value_name = "COMMIT")]
+    from: Option<String>,
+}
+
+impl Part {
+    fn is_all(&self) -> bool {
+        self.commit.is_empty() && self.most.is_none() && self.from.is_none()
+    }
+
+    /// The command that goes on from `next`.
+    fn continued(&self, folder: &Folder, next: &CommitHash) -> String {
+        let most = self.most.map_or(String::new(), |most| format!(" --most {most}"));
+        let (store, lower) = (advice::typed(&folder.store), advice::with(folder.lower()));
+        format!("varvite context check {store}{lower}{most} --from {}", text(next))
+    }
 }
 
 /// A damage, and the commits that cannot be read whole for it.
@@ -55,6 +82,8 @@ struct Walk {
     /// twice may be damaged in one place alone.
     seen: HashMap<u64, Rc<[usize]>>,
     commits: u64,
+    /// The commit behind a part of them.
+    next: Option<CommitHash>,
     /// Commits that could not be listed.
     unlisted: u64,
     directories: u64,
@@ -207,33 +236,35 @@ impl Walk {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     if arguments.rebuild_index {
         let mut store = arguments.folder.open_to_write()?;
-        progress::during("making the index again", || store.rebuild_index())?;
+        wheel::during("making the index again", || store.rebuild_index())?;
         store.close()?;
     }
-    check(&arguments.folder, &arguments.commit, format)
+    check(&arguments.folder, &arguments.part, format)
 }
 
 /// Checks the context in the folder and prints what was found.
 pub fn of_folder(arguments: &Folder, format: Format) -> Outcome {
-    check(arguments, &[], format)
+    check(arguments, &Part::default(), format)
 }
 
 /// Reads what is to be checked.
-fn walk(arguments: &Folder, store: &Store, commits: &[String]) -> Result<(Walk, Checked)> {
+fn walk(arguments: &Folder, store: &Store, part: &Part) -> Result<(Walk, Checked)> {
     let is_foreign = irmin::is_store(&*disk(&arguments.store)?)?;
     let has_lower = arguments.lower().is_some() && !is_foreign;
     let mut walk = Walk { hashes: !is_foreign, has_lower, ..Walk::default() };
     let mut checked = Checked::default();
-    if commits.is_empty() {
-        match progress::during("recomputing every hash", || store.check()) {
+    if part.is_all() {
+        match wheel::during("recomputing every hash", || store.check()) {
             Ok(found) => checked = found,
             Err(error) => {
                 walk.found(error, &[])?;
                 walk_all(&mut walk, store)?;
             }
         }
+    } else if part.commit.is_empty() {
+        walk_part(&mut walk, store, part)?;
     } else {
-        for name in commits {
+        for name in &part.commit {
             walk.commit(store, &commit(store, name)?)?;
         }
     }
@@ -241,10 +272,10 @@ fn walk(arguments: &Folder, store: &Store, commits: &[String]) -> Result<(Walk, 
 }
 
 /// The same once more, where a writer beside this has collected or cleared meanwhile: then what is not there is no damage.
-fn walk_beside(arguments: &Folder, commits: &[String]) -> Result<(Store, Walk, Checked)> {
+fn walk_beside(arguments: &Folder, part: &Part) -> Result<(Store, Walk, Checked)> {
     let mut store = arguments.open()?;
     for _ in 1..ATTEMPTS {
-        let outcome = walk(arguments, &store, commits);
+        let outcome = walk(arguments, &store, part);
         let is_suspect = match &outcome {
             Ok((walk, checked)) => !(walk.findings.is_empty() && checked.missing.is_empty()),
             Err(error) => matches!(error.kind(), Kind::Collected | Kind::Missing),
@@ -254,7 +285,7 @@ fn walk_beside(arguments: &Folder, commits: &[String]) -> Result<(Store, Walk, C
             _ => return outcome.map(|(walk, checked)| (store, walk, checked)),
         }
     }
-    let (walk, checked) = walk(arguments, &store, commits)?;
+    let (walk, checked) = walk(arguments, &store, part)?;
     Ok((store, walk, checked))
 }
 
@@ -264,11 +295,11 @@ fn moment(store: &Store) -> (u64, u64, u64) {
     (stats.epoch, stats.generation, stats.commits)
 }
 
-fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
+fn check(arguments: &Folder, part: &Part, format: Format) -> Outcome {
     let folder = &arguments.store;
-    let (store, walk, checked) = walk_beside(arguments, commits)?;
+    let (store, walk, checked) = walk_beside(arguments, part)?;
     let is_foreign = !walk.hashes;
-    let Walk { findings, commits, directories, values, unlisted, .. } = walk;
+    let Walk { findings, commits, directories, values, unlisted, next, .. } = walk;
     let (commits, nodes) = (checked.commits.max(commits), checked.nodes.max(directories));
     let values = checked.values.max(values);
     let index: Vec<_> = store.warnings().into_iter().chain(checked.index_faults.clone()).collect();
@@ -278,6 +309,7 @@ fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
             "sound": count == 0, "commits": commits, "nodes": nodes, "values": values,
             "index_faults": checked.index_faults, "warnings": store.warnings(),
             "collected": checked.collected, "missing": checked.missing, "unlisted": unlisted,
+            "done": next.is_none(), "next": next.map(|next| text(&next)),
             "findings": findings.iter().map(|finding| json!({
                 "detail": finding.detail, "path": finding.path, "commits": finding.commits,
             })).collect::<Vec<_>>(),
@@ -310,14 +342,23 @@ fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
                 let unlisted = print::counted(unlisted, "commit", "commits");
                 print::line(&format!("not read, for what lists them is damaged: {unlisted}"))?;
             }
+            if let Some(next) = &next {
+                print::line(&format!("{} goes on", part.continued(arguments, next)))?;
+            }
             let verdict = match count {
+                0 if next.is_some() => "sound so far".to_owned(),
                 0 => "sound".to_owned(),
                 _ => format!("damaged, {}", print::counted(count as u64, "finding", "findings")),
+            };
+            let (one, many) = if part.is_all() {
+                ("piece of directories", "pieces of directories")
+            } else {
+                ("directory", "directories")
             };
             print::line(&format!(
                 "{verdict}: {}, {}, {}",
                 print::counted(commits, "commit", "commits"),
-                print::counted(nodes, "piece of directories", "pieces of directories"),
+                print::counted(nodes, one, many),
                 print::counted(values, "value", "values")
             ))?;
         }
@@ -327,8 +368,42 @@ fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
 
 /// Walks every commit, as far back as they can be listed.
 fn walk_all(walk: &mut Walk, store: &Store) -> Result<()> {
+    let commits = all_commits(walk, store)?;
+    let mut bar = Progress::new("looking for what is damaged", commits.len() as u64, Unit::Items);
+    for commit in &commits {
+        walk.commit(store, commit)?;
+        bar.set(walk.commits);
+    }
+    bar.finish();
+    Ok(())
+}
+
+/// Walks the commits of a part.
+fn walk_part(walk: &mut Walk, store: &Store, part: &Part) -> Result<()> {
+    let commits = all_commits(walk, store)?;
+    let from = match &part.from {
+        None => 0,
+        Some(name) => {
+            let first = commit(store, name)?;
+            let place = commits.iter().position(|commit| *commit == first);
+            place.ok_or_else(|| Error::missing(format!("{name} is not listed by {CONTEXT_LOG}")))?
+        }
+    };
+    let most = part.most.map_or(usize::MAX, |most| most as usize);
+    let mut left = commits[from..].iter();
+    let mut bar = Progress::new("checking", left.len().min(most) as u64, Unit::Items);
+    for commit in left.by_ref().take(most) {
+        walk.commit(store, commit)?;
+        bar.set(walk.commits);
+    }
+    walk.next = left.next().copied();
+    bar.finish();
+    Ok(())
+}
+
+/// The commits, the newest first, as far back as they can be listed.
+fn all_commits(walk: &mut Walk, store: &Store) -> Result<Vec<CommitHash>> {
     let total = store.stats().commits;
-    let mut bar = Progress::new("looking for what is damaged", total, Unit::Items);
     let (mut commits, is_all) = match store.log(usize::MAX) {
         Ok(commits) => (commits, true),
         Err(error) => {
@@ -345,12 +420,7 @@ fn walk_all(walk: &mut Walk, store: &Store) -> Result<()> {
     if !is_all {
         walk.unlisted = total.saturating_sub(commits.len() as u64);
     }
-    for commit in &commits {
-        walk.commit(store, commit)?;
-        bar.set(walk.commits);
-    }
-    bar.finish();
-    Ok(())
+    Ok(commits)
 }
 
 /// The newest commits, as many as can be listed, at most `most`.

@@ -1,6 +1,6 @@
 //! The commands of `varvite context` that look: log, directories, values, figures, differences.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use clap::Args;
 use serde_json::json;
@@ -325,7 +325,7 @@ pub fn ls(arguments: &Page, format: Format) -> Outcome {
         print::json(&all)?;
         return Ok(Verdict::Yes);
     }
-    let mut table = print::table(&["name", "kind", ">bytes or children", "hash"]);
+    let mut table = print::table(&["name", "kind", ">size", "hash"]);
     for (name, what, length, hash, _) in rows {
         table.add_row(vec![name, kind(what).to_owned(), print::count(length), hash]);
     }
@@ -348,7 +348,7 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
         .into());
     };
     match format {
-        _ if arguments.raw => io::stdout().lock().write_all(&value)?,
+        _ if arguments.raw => print::out().write_all(&value)?,
         Format::Json => {
             let mut said = json!({"found": true});
             text::put_path(&mut said, &place.steps()?);

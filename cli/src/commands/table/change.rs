@@ -10,9 +10,9 @@ use varvite::{
 };
 
 use crate::advice::RESTORE;
-use crate::progress;
 use crate::store::folder::Target;
 use crate::store::tables;
+use crate::wheel;
 
 /// What heads are labelled with when nothing before them had a label.
 pub const LABEL: &str = "varvite table";
@@ -46,6 +46,8 @@ pub struct Change {
     pub snapshot: Snapshot,
     /// Whether tables are live, so that nothing is left to save.
     pub is_live: bool,
+    /// Names of the tables that were made for it.
+    new_tables: Vec<String>,
     /// Where the store was made for this change, if it was.
     made: Option<Target>,
 }
@@ -111,7 +113,7 @@ impl Change {
             Some(name) => session.open_snapshot(&name, &tables::options(Verify::Quick))?,
             None => Snapshot { label: LABEL.to_owned(), payload: Vec::new(), tables: Vec::new() },
         };
-        Ok(Change { session, snapshot, is_live, made })
+        Ok(Change { session, snapshot, is_live, new_tables: Vec::new(), made })
     }
 
     /// Whether there is a table called `name`.
@@ -153,6 +155,7 @@ impl Change {
                 ..TableOptions::default()
             };
             self.snapshot.tables.push(self.session.create_table(name, options)?);
+            self.new_tables.push(name.to_owned());
             return Ok(self.snapshot.tables.last_mut().expect("just pushed"));
         }
         let table = self.existing(name)?;
@@ -216,7 +219,7 @@ impl Change {
             let tables: Vec<&Table> = self.snapshot.tables.iter().collect();
             let Snapshot { label, payload, .. } = &self.snapshot;
             let content = SnapshotContent { label, payload, tables: &tables };
-            progress::during("saving", || self.session.save_snapshot(&name, content))?;
+            wheel::during("saving", || self.session.save_snapshot(&name, content))?;
             for (_, older) in heads {
                 self.session.delete_snapshot(&older)?;
             }
@@ -227,8 +230,20 @@ impl Change {
         Ok(Saved(saved))
     }
 
-    /// Leaves everything as it was; a store that was made for this change goes again.
-    pub fn give_up(self, folder: &Path) {
+    /// Leaves everything as it was; a store that was made for this change goes again, and a live table into which
+    /// nothing came.
+    pub fn give_up(mut self, folder: &Path) {
+        let is_empty = |table: &Table| table.stats().is_ok_and(|it| it.physical_entries == 0);
+        let is_new = |table: &&Table| self.new_tables.iter().any(|it| it == table.name());
+        let new_tables = self.snapshot.tables.iter().filter(is_new);
+        let empty: Vec<_> = new_tables
+            .filter(|table| is_empty(table))
+            .map(|table| table.name().to_owned())
+            .collect();
+        if self.is_live && self.made.is_none() {
+            // What went wrong before is what is told.
+            empty.iter().for_each(|name| drop(self.drop_table(name)));
+        }
         drop(self.snapshot);
         match self.made {
             Some(target) => tables::remove_new(self.session, folder, target),

@@ -1,6 +1,6 @@
 //! `varvite table follow`: print values of a live table as another process updates it.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use serde_json::json;
 use varvite::{OpenTable, SessionOptions};
 
 use crate::exit::{Outcome, Verdict};
-use crate::print::Format;
 use crate::print::records;
+use crate::print::{self, Format};
 use crate::store::tables;
 use crate::text::{self, Notation};
 
@@ -51,7 +51,7 @@ pub fn run(arguments: &Follow, format: Format) -> Outcome {
     let mut changes = 0;
     loop {
         let found = follower.table(&arguments.table)?.lookup(&keys)?;
-        let mut out = io::stdout().lock();
+        let mut out = print::out();
         let mut is_changed = false;
         for ((key, value), before) in arguments.keys.iter().zip(found.iter()).zip(&mut before) {
             let value = value.map(<[u8]>::to_vec);

@@ -112,7 +112,7 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
                 print::json(&said)?;
             }
             (Format::Table, Some(value)) => {
-                writeln!(io::stdout().lock(), "{}", shown(arguments.view, notation, value))?;
+                writeln!(print::out(), "{}", shown(arguments.view, notation, value))?;
             }
             (Format::Table, None) => {}
         }
@@ -130,7 +130,7 @@ fn shown(view: Option<View>, notation: Notation, value: &[u8]) -> String {
 
 /// Prints a value of any length in little memory.
 fn raw(value: &Value) -> std::result::Result<(), Failure> {
-    let mut out = io::stdout().lock();
+    let mut out = print::out();
     let mut piece = vec![0; PIECE_BYTES.min(value.len() as usize)];
     value.read_at(0, &mut piece)?;
     // Its beginning tells whether it is one.
@@ -196,7 +196,7 @@ struct Listing {
 
 impl Listing {
     fn new(format: Format, notation: Notation, view: Option<View>) -> Listing {
-        let out = io::BufWriter::new(io::stdout().lock());
+        let out = io::BufWriter::new(print::out());
         Listing { out, format, notation, view, printed: 0 }
     }
 
@@ -238,7 +238,7 @@ pub fn dump(arguments: &Dump) -> Outcome {
     let (_session, table) = arguments.from.open()?;
     let skips = arguments.skip_damaged;
     let mut reader = Reader::new(&table, Bound::Unbounded, Bound::Unbounded, skips)?;
-    let mut out = io::BufWriter::with_capacity(256 << 10, io::stdout().lock());
+    let mut out = io::BufWriter::with_capacity(256 << 10, print::out());
     // On a terminal the dump itself shows how far it is.
     let shown = io::stdout().is_terminal();
     let mut bar = Progress::new("dumping", table.stats()?.logical_entries, Unit::Items);

@@ -2,7 +2,7 @@
 
 mod transfer;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -12,9 +12,9 @@ use varvite::{Error, SessionOptions, Snapshot, SnapshotContent, SnapshotInfo, Ta
 use super::change::LABEL;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::progress;
 use crate::store::tables;
 use crate::text::{self, Notation};
+use crate::wheel;
 
 /// Bytes of a payload that `info` shows.
 const PAYLOAD_SHOWN: usize = 400;
@@ -163,7 +163,7 @@ fn info(info: &Info, format: Format) -> Outcome {
     let options = tables::options_to_look(Verify::Quick, &info);
     let snapshot = session.open_snapshot(&arguments.name, &options)?;
     if is_raw {
-        io::stdout().lock().write_all(&snapshot.payload)?;
+        print::out().write_all(&snapshot.payload)?;
         return Ok(Verdict::Yes);
     }
     let shown = &snapshot.payload[..snapshot.payload.len().min(PAYLOAD_SHOWN)];
@@ -182,12 +182,9 @@ fn info(info: &Info, format: Format) -> Outcome {
             for table in &info.tables {
                 let operator = table.operator.as_ref();
                 let operator = operator.map_or(String::new(), |name| format!(", operator {name}"));
-                let entries = print::count(table.physical_entries);
+                let entries = print::counted(table.physical_entries, "entry", "entries");
                 let bytes = print::bytes(table.disk_bytes);
-                rows.push((
-                    "table",
-                    format!("{}: {entries} entries, {bytes}{operator}", table.name),
-                ));
+                rows.push(("table", format!("{}: {entries}, {bytes}{operator}", table.name)));
             }
             let more = if shown.len() < snapshot.payload.len() { "…" } else { "" };
             rows.push(("payload", format!("{}{more}", Notation::Text.show(shown))));
@@ -220,7 +217,7 @@ fn create(arguments: &Create, format: Format) -> Outcome {
     let tables: Vec<&Table> = source.tables.iter().collect();
     let label = arguments.label.as_deref().unwrap_or(&source.label);
     let content = SnapshotContent { label, payload: &source.payload, tables: &tables };
-    progress::during("saving", || session.save_snapshot(&arguments.name, content))?;
+    wheel::during("saving", || session.save_snapshot(&arguments.name, content))?;
     drop(source);
     session.close()?;
     done(&arguments.name, "saved", format)
@@ -237,7 +234,7 @@ fn verify(arguments: &Named, format: Format) -> Outcome {
     let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
     let info = tables::info(&session, &arguments.name)?;
     let options = tables::options_to_look(Verify::Full, &info);
-    progress::during("reading every byte", || session.open_snapshot(&arguments.name, &options))?;
+    wheel::during("reading every byte", || session.open_snapshot(&arguments.name, &options))?;
     done(&arguments.name, "sound", format)
 }
 

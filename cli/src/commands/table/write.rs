@@ -15,8 +15,9 @@ use super::range::{KeyRange, as_slice, bounds};
 use crate::exit::{Outcome, Verdict};
 use crate::input;
 use crate::print::{self, Format};
-use crate::progress::{self, Progress, Unit};
+use crate::progress::{Progress, Unit};
 use crate::text::Notation;
+use crate::wheel;
 
 /// The number 1 as a person types it.
 const ONE: &str = "\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00";
@@ -316,7 +317,7 @@ pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
     }
     let mut change = Change::open(&arguments.store, &arguments.base)?;
     let table = change.existing(&arguments.table)?;
-    progress::during("deleting", || table.delete_range(as_slice(&lower), as_slice(&upper)))?;
+    wheel::during("deleting", || table.delete_range(as_slice(&lower), as_slice(&upper)))?;
     let saved = change.save()?;
     match format {
         Format::Json => print::json(&serde_json::json!({ "snapshot": saved.0 }))?,

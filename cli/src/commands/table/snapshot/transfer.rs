@@ -10,8 +10,8 @@ use varvite::{Error, SessionOptions, Transferred, Verify};
 
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::progress;
 use crate::store::tables;
+use crate::wheel;
 
 /// Export a snapshot to a folder of its own, which is a store with that one snapshot
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
     // Before a folder is made for nothing.
     tables::info(&session, &arguments.name)?;
     let target: Arc<dyn Disk> = OsDisk::create(&arguments.folder)?;
-    let moved = progress::during("exporting", || {
+    let moved = wheel::during("exporting", || {
         session.export_snapshot(&arguments.name, &target, verify(arguments.full))
     });
     let moved = moved.map_err(|error| tables::holds_already(&arguments.folder, error))?;
@@ -82,7 +82,7 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
     let checked = tables::check_user_name(new_name);
     let checked = checked.map_err(|error| Error::invalid(format!("{error}, with --as")));
     let moved = checked.and_then(|()| {
-        progress::during("importing", || {
+        wheel::during("importing", || {
             session.import_snapshot(&source, &name, new_name, verify(arguments.full))
         })
     });
