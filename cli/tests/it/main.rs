@@ -39,6 +39,8 @@ mod json;
 mod live;
 /// `bench` and `demo`.
 mod load;
+/// Commands that documents and transcripts name.
+mod named;
 /// What is piped, and in which formats.
 mod output;
 /// Backups, repairs, scrubs and followers beside other processes, and killed ones.
@@ -52,6 +54,9 @@ mod replay;
 mod store;
 /// Commands that messages name.
 mod suggestions;
+/// What a person sees on a terminal.
+#[cfg(target_os = "linux")]
+mod terminal;
 /// What is typed, and what comes back, word for word.
 mod traces;
 mod transcripts;

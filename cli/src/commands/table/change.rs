@@ -241,8 +241,10 @@ impl Change {
             .map(|table| table.name().to_owned())
             .collect();
         if self.is_live && self.made.is_none() {
-            // What went wrong before is what is told.
-            empty.iter().for_each(|name| drop(self.drop_table(name)));
+            for name in &empty {
+                // What went wrong before is what is told.
+                let _ = self.drop_table(name);
+            }
         }
         drop(self.snapshot);
         match self.made {
