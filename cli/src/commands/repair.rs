@@ -11,6 +11,7 @@ use varvite::Error;
 use varvite::disk::Disk;
 use varvite::table::repair::{self, RepairOptions};
 
+use super::context::check::told;
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::print::{self, Format};
@@ -105,7 +106,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         let (first_key, last_key) = loss.keys.unzip();
         Loss {
             file: loss.file,
-            detail: loss.detail,
+            detail: told(&loss.detail),
             snapshots: loss.snapshots,
             live_tables: loss.live_tables,
             first_key: first_key.map(|key| hex::encode(&key)),
