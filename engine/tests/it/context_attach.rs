@@ -1,15 +1,17 @@
 //! A lower folder by itself, and at another copy of the same store, which has collected: what is found there, what
 //! is refused, through crashes and failures.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
-use varvite::context::{CollectPhase, CommitHash, CommitInfo, Index, Options, Store};
+use varvite::context::{CollectPhase, CommitHash, CommitInfo, Index, Options, Reader, Store};
 use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
 use varvite::{Error, Kind, Result};
 
 use crate::context_archive::{commit, holds, made, open, options, packs};
+use crate::hooked_disk::{Call, HookedDisk};
 
 /// A lower folder with all that a store had before its last commit, and a copy of the store that has collected to its
 /// fourth. Both have gone on with a commit more.
@@ -509,6 +511,57 @@ fn chunks_of_before_and_after_a_clearing_are_no_history_together() {
 }
 
 /// A store opens without its lower folder, whatever is there.
+/// Between the rename of the control file and the moment at which the writer tells its threads of the chunks below, one that
+/// misses an old file reads the control file, and finds them before the writer does.
+#[test]
+fn a_thread_that_misses_a_file_while_chunks_are_attached_harms_nothing() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, lower, commits) = copies(index);
+        let reader: Arc<Mutex<Option<Reader>>> = Arc::default();
+        let (renamed, missed) = (AtomicBool::new(false), Arc::new(AtomicU64::new(0)));
+        let (of_hook, counted, files) =
+            (Arc::clone(&reader), Arc::clone(&missed), Arc::clone(&upper));
+        let last = commits[6];
+        let disk: Arc<dyn Disk> =
+            HookedDisk::new(Arc::<SimDisk>::clone(&upper), move |call, path| {
+                if call == Call::Rename && path.contains("control") {
+                    renamed.store(true, Relaxed);
+                }
+                if call != Call::SyncDirectory || !renamed.swap(false, Relaxed) {
+                    return;
+                }
+                let Some(reader) = &*of_hook.lock().unwrap() else { return };
+                for old in packs(&files).iter().filter(|name| name.matches('-').count() == 2) {
+                    files.remove(old).unwrap();
+                    counted.fetch_add(1, Relaxed);
+                }
+                let tree = reader.checkout(&last).unwrap();
+                for block in 0..6_u8 {
+                    assert!(tree.find(&["lasting", &block.to_string()]).unwrap().is_some());
+                }
+            });
+        let few = Options {
+            max_open_files: Some(1),
+            objects_bytes: 0,
+            pages_bytes: 0,
+            ..options(index, Some(&lower))
+        };
+        let mut store = Store::open(disk, few).unwrap();
+        *reader.lock().unwrap() = Some(store.reader().unwrap());
+        assert!(store.attach().unwrap() >= 4);
+        *reader.lock().unwrap() = None;
+        assert!(missed.load(Relaxed) > 0, "{missed:?}");
+        let numbers: Vec<u64> = store.chunks().iter().map(|chunk| chunk.number).collect();
+        assert!(numbers.is_sorted_by(|one, next| one < next), "each chunk once: {numbers:?}");
+        holds(&store, &commits, &index);
+        store.close().unwrap();
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        holds(&store, &commits, &index);
+        assert!(store.unarchive(u64::MAX).unwrap() >= 4);
+        holds(&store, &commits, &index);
+    }
+}
+
 #[test]
 fn the_last_commit_stays_above() {
     let (disk, mut commits) = made(Index::Minimal, 9);

@@ -214,6 +214,8 @@ impl Tip {
         writer.written_bytes += fresh.end();
         writer.check_lock()?;
         volume::expect_alone(&**lower, alone)?;
+        // A thread that misses a file may read the new control file and find the new place before this does.
+        let old = pack.chunks_of(row.number..row.number + 1);
         let before = std::mem::replace(&mut writer.control.chunks[place], row);
         if let Err(error) = self.write_places(pack, writer) {
             writer.control.chunks[place] = before;
@@ -223,7 +225,7 @@ impl Tip {
             // Trees read it also after another handle has cleared the store.
             drop(pack.files.get(&fresh));
         }
-        let old = pack.swap_chunk(fresh);
+        pack.swap_chunk(fresh);
         if goes_down {
             writer.doomed.extend(old);
         } else {

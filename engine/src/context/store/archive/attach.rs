@@ -174,14 +174,15 @@ impl Store {
         writer.control.horizon = Horizon::default();
         // What a collection took may have been written again since.
         writer.control.has_copies |= before.index == Index::Always;
+        // A thread that misses a file may read the new control file and find what is below before this does.
+        let there = self.pack.chunks_of(0..found.last().map_or(0, |found| found.row.number + 1));
         if let Err(error) = tip.write_places(&self.pack, &mut writer) {
             writer.control = before;
             return Err(error);
         }
         self.control.horizon = Horizon::default();
-        let end = found.last().map_or(0, |found| found.row.number + 1);
         let count = found.len() as u64;
-        let old = self.put_found(&found, end);
+        let old = self.put_found(there, &found);
         writer.doomed.extend(old.into_iter().filter(|chunk| chunk.has_file()));
         tip.remove_doomed(&mut writer, u64::MAX)?;
         drop(writer);
@@ -295,9 +296,10 @@ impl Store {
         index.save_older(writer.place())
     }
 
-    /// Readers find what was found in the place of all before `end` that is not whole, which is returned.
-    fn put_found(&self, found: &[FoundChunk], end: u64) -> Vec<Arc<Chunk>> {
-        let there = self.pack.chunks_of(0..end);
+    /// Readers find what was found in the place of all that is not whole of what was `there` before the control file said
+    /// so, which is returned.
+    fn put_found(&self, there: Vec<Arc<Chunk>>, found: &[FoundChunk]) -> Vec<Arc<Chunk>> {
+        let end = found.last().map_or(0, |found| found.row.number + 1);
         let (whole, old): (Vec<_>, Vec<_>) = there.into_iter().partition(|chunk| chunk.is_whole());
         // They were opened as they were before they were written anew.
         let (cache, Control { store, epoch, .. }) = (self.pack.cache(), &self.control);
