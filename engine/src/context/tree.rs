@@ -211,7 +211,7 @@ impl Tree {
     ///
     /// Reads at most one object per piece of each directory on the path that no cache holds.
     pub fn find<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<Option<Vec<u8>>> {
-        trace::call(
+        trace::inner_call(
             self.traced.as_ref(),
             Action::Find,
             |to| to.path(path),
@@ -228,7 +228,7 @@ impl Tree {
 
     /// Whether a value is at `path`. Never reads the value.
     pub fn mem<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<bool> {
-        trace::call(
+        trace::inner_call(
             self.traced.as_ref(),
             Action::Mem,
             |to| to.path(path),
@@ -242,7 +242,7 @@ impl Tree {
 
     /// Whether anything is at `path`, a value or a directory.
     pub fn mem_tree<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<bool> {
-        trace::call(
+        trace::inner_call(
             self.traced.as_ref(),
             Action::MemTree,
             |to| to.path(path),
@@ -288,7 +288,7 @@ impl Tree {
 
     /// How many children the directory at `path` has; 0 for a value or nothing. Reads no child.
     pub fn length<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<u64> {
-        trace::call(
+        trace::inner_call(
             self.traced.as_ref(),
             Action::Length,
             |to| to.path(path),
@@ -312,7 +312,7 @@ impl Tree {
         offset: u64,
         length: u64,
     ) -> Result<Vec<(Vec<u8>, Tree)>> {
-        trace::call(
+        trace::inner_call(
             self.traced.as_ref(),
             Action::List,
             |to| to.path(path).number(offset).number(length),
@@ -341,7 +341,7 @@ impl Tree {
     /// [`NAME_MAX`], the value longer than [`VALUE_MAX`], or the directory cannot represent the name;
     /// then nothing is changed.
     pub fn add<S: AsRef<[u8]>>(&mut self, path: &[S], value: &[u8]) -> Result<()> {
-        let begun = trace::begin(self.traced.as_ref());
+        let begun = trace::begin_inner(self.traced.as_ref());
         let outcome = self.add_value(path, value);
         trace::end(
             self.traced.as_ref(),
@@ -420,7 +420,7 @@ impl Tree {
 
     /// Removes what is at `path`, and the directories above that become empty with it.
     pub fn remove<S: AsRef<[u8]>>(&mut self, path: &[S]) -> Result<()> {
-        let begun = trace::begin(self.traced.as_ref());
+        let begun = trace::begin_inner(self.traced.as_ref());
         let outcome = self.remove_at(path);
         trace::end(self.traced.as_ref(), begun, Action::Remove, |to| to.path(path), &outcome);
         outcome
@@ -517,7 +517,7 @@ impl Tree {
     /// since the last call, and reads the hashes of its stored siblings.
     pub fn hash(&self) -> Result<TreeHash> {
         let answer = |hash: &TreeHash| Answer::Hash(**hash);
-        trace::call(self.traced.as_ref(), Action::Hash, |to| to, answer, || self.root_hash())
+        trace::inner_call(self.traced.as_ref(), Action::Hash, |to| to, answer, || self.root_hash())
     }
 
     fn root_hash(&self) -> Result<TreeHash> {

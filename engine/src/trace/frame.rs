@@ -5,9 +5,10 @@
 use std::ops::Bound;
 
 use super::action::{Action, Answered, Field};
+use super::words::Words;
 use crate::error::{Error, Result};
 use crate::format::checksum::{crc, crc_append, masked};
-use crate::format::codec::{Decoder, Encoder};
+use crate::format::codec::Decoder;
 use crate::format::hash::Salt;
 
 /// Bytes of a frame before its calls.
@@ -165,19 +166,75 @@ const DEPTH: u8 = 0x3f;
 const FAILED: u8 = 0x40;
 const THREAD: u8 = 0x80;
 
+/// Bytes of most calls.
+const CALL_BYTES: usize = 128;
+
 /// Slots of the table of names.
 const SLOTS: usize = 1 << 11;
+
+/// What a name of up to 16 bytes is told from others by, and most of the longer ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ends {
+    /// The first 8 bytes, little-endian; all of a shorter name.
+    first: u64,
+    /// The last 8 bytes; as `first` of a shorter name.
+    last: u64,
+    length: u32,
+}
+
+impl Ends {
+    #[inline]
+    fn of(name: &[u8]) -> Ends {
+        let length = name.len();
+        let (first, last) = match (name.first_chunk(), name.last_chunk()) {
+            (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+            _ => {
+                let all = short(name);
+                (all, all)
+            }
+        };
+        Ends { first, last, length: length as u32 }
+    }
+
+    /// The place in the table of names, and more of the hash; which one that is changes no file's meaning.
+    #[inline]
+    fn slot(&self) -> (usize, u16) {
+        let mixed = self.first.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ self.last.wrapping_mul(0xbf58_476d_1ce4_e5b9)
+            ^ u64::from(self.length);
+        let hash = mixed.wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((hash >> 53) as usize, (hash >> 37) as u16)
+    }
+}
+
+/// All of a name of less than 8 bytes, little-endian.
+#[inline]
+fn short(name: &[u8]) -> u64 {
+    let length = name.len();
+    if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        return u64::from(first) | u64::from(last) << (8 * (length - 4));
+    }
+    name.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+/// A name that was told.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    ends: Ends,
+    /// Where it is in the frame.
+    start: u32,
+}
 
 /// A frame that is being written: its head's room and its calls.
 #[derive(Debug)]
 pub struct FrameBuilder {
-    pub(super) to: Encoder,
+    pub(super) to: Words,
     pub(super) calls: u32,
     /// For a name's hash its number, plus one, and behind that more of the hash: of most names that are another it
     /// tells without a look at them.
-    slots: Vec<(u16, u16)>,
-    /// Where names are.
-    names: Vec<(u32, u32)>,
+    slots: Box<[(u16, u16); SLOTS]>,
+    names: Vec<Told>,
     /// The steps of the path before.
     path: Vec<u32>,
     start_ns: u64,
@@ -187,9 +244,9 @@ pub struct FrameBuilder {
 impl Default for FrameBuilder {
     fn default() -> Self {
         let mut builder = FrameBuilder {
-            to: Encoder::new(),
+            to: Words::default(),
             calls: 0,
-            slots: vec![(0, 0); SLOTS],
+            slots: Box::new([(0, 0); SLOTS]),
             names: Vec::new(),
             path: Vec::new(),
             start_ns: 0,
@@ -200,27 +257,10 @@ impl Default for FrameBuilder {
     }
 }
 
-/// The place of a name in the table of names, and more of its hash; which one that is changes no file's meaning.
-fn slot(name: &[u8]) -> (usize, u16) {
-    let ends = (name.first_chunk(), name.last_chunk());
-    let (first, last) = if let (Some(first), Some(last)) = ends {
-        (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
-    } else {
-        let short = name.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        (short, short)
-    };
-    let mixed = first.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        ^ last.wrapping_mul(0xbf58_476d_1ce4_e5b9)
-        ^ name.len() as u64;
-    let hash = mixed.wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((hash >> 53) as usize, (hash >> 37) as u16)
-}
-
 impl FrameBuilder {
     /// Begins the next frame in the same memory.
     pub fn clear(&mut self) {
-        let bytes = std::mem::take(&mut self.to).finish();
-        self.to = Encoder::over(bytes);
+        self.to.clear();
         self.to.raw(&[0; HEAD]);
         self.calls = 0;
         self.slots.fill((0, 0));
@@ -230,66 +270,75 @@ impl FrameBuilder {
     }
 
     /// Whether it is time for the next one.
+    #[inline]
     pub fn is_full(&self) -> bool {
-        self.to.bytes().len() >= HEAD + FRAME_BYTES
+        self.to.len() >= HEAD + FRAME_BYTES
     }
 
     /// Begins a call; arguments and answer follow.
+    #[inline]
     pub fn call(&mut self, head: &CallHead, failed: bool) {
         self.calls += 1;
-        self.to.u8(head.action.number());
         let other_thread = head.thread != self.thread;
         let flags = head.depth.min(DEPTH)
             | if failed { FAILED } else { 0 }
             | if other_thread { THREAD } else { 0 };
-        self.to.u8(flags);
+        self.to.word(u64::from(head.action.number()) | u64::from(flags) << 8, 2);
         if other_thread {
             self.thread = head.thread;
             self.to.varint(head.thread);
         }
         let moved = head.start_ns.wrapping_sub(self.start_ns) as i64;
         self.start_ns = head.start_ns;
-        self.to.varint(((moved << 1) ^ (moved >> 63)) as u64);
-        self.to.varint(head.duration_ns);
+        self.to.long_varint(((moved << 1) ^ (moved >> 63)) as u64);
+        self.to.long_varint(head.duration_ns);
     }
 
     /// A path, as far as it differs from the one before.
     pub fn path<S: AsRef<[u8]>>(&mut self, path: &[S]) {
-        let same = |(step, number): &(&S, &u32)| self.name(**number) == step.as_ref();
+        let same = |(step, number): &(&S, &u32)| {
+            let step = step.as_ref();
+            self.is_told(**number, step, &Ends::of(step))
+        };
         let shared = path.iter().zip(&self.path).take_while(same).count();
         self.path.truncate(shared);
-        self.to.varint(shared as u64);
-        self.to.varint((path.len() - shared) as u64);
+        self.to.varints(shared as u64, (path.len() - shared) as u64);
         for step in &path[shared..] {
             self.step(step.as_ref());
         }
     }
 
-    fn name(&self, number: u32) -> &[u8] {
-        let (start, end) = self.names[number as usize];
-        &self.to.bytes()[start as usize..end as usize]
+    /// Whether the name of a number is `step`, whose ends are `ends`.
+    #[inline]
+    fn is_told(&self, number: u32, step: &[u8], ends: &Ends) -> bool {
+        let told = &self.names[number as usize];
+        // Two words have all of a name of 16 bytes.
+        told.ends == *ends
+            && (step.len() <= 16 || self.to.bytes()[told.start as usize..][..step.len()] == *step)
     }
 
+    #[inline]
     fn step(&mut self, step: &[u8]) {
-        let (slot, tag) = slot(step);
+        let ends = Ends::of(step);
+        let (slot, tag) = ends.slot();
         let (number, other) = self.slots[slot];
         let known = u32::from(number).checked_sub(1).filter(|_| other == tag);
-        if let Some(number) = known.filter(|number| self.name(*number) == step) {
-            self.to.varint(u64::from(number) + 1);
-            self.path.push(number);
+        if let Some(known) = known.filter(|known| self.is_told(*known, step, &ends)) {
+            self.to.varint(u64::from(number));
+            self.path.push(known);
             return;
         }
         let number = self.names.len() as u32;
-        self.to.u8(0);
-        self.to.bytes_with_length(step);
-        let end = self.to.bytes().len() as u32;
-        self.names.push((end - step.len() as u32, end));
+        self.to.varints(0, step.len() as u64);
+        self.to.raw(step);
+        self.names.push(Told { ends, start: (self.to.len() - step.len()) as u32 });
         self.path.push(number);
         // Names behind these are told again, too.
         self.slots[slot] = (u16::try_from(number + 1).unwrap_or(0), tag);
     }
 
     /// An answer of the kind that its action has.
+    #[inline]
     pub fn answer(&mut self, answer: &Answer) {
         match answer {
             Answer::Nothing | Answer::Failed => {}
@@ -298,22 +347,29 @@ impl FrameBuilder {
             Answer::Digest(None) => self.to.u8(0),
             Answer::Digest(Some(digest)) => {
                 self.to.varint(digest.length.saturating_add(1));
-                self.to.u32(digest.hash);
+                self.to.word(digest.hash.into(), 4);
             }
             Answer::Hash(hash) => self.to.raw(hash),
         }
     }
 
+    /// Asks for the memory of the next call: until it is made the host does something else, and who gives the lock
+    /// back waits for what was written.
+    #[inline]
+    pub fn expect(&self) {
+        self.to.expect(CALL_BYTES);
+    }
+
     /// The bytes of the frame, which begins at `offset` of the file `identity`.
     pub fn seal(&mut self, identity: u64, offset: u64) -> &[u8] {
-        let mut bytes = std::mem::take(&mut self.to).finish();
+        let calls = self.calls;
+        let bytes = self.to.bytes_mut();
         let length = (bytes.len() - HEAD) as u32;
         bytes[4..8].copy_from_slice(&length.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.calls.to_le_bytes());
+        bytes[8..12].copy_from_slice(&calls.to_le_bytes());
         let checksum = frame_checksum(identity, offset, &bytes[4..]);
         bytes[..4].copy_from_slice(&checksum.to_le_bytes());
-        self.to = Encoder::after(bytes);
-        self.to.bytes()
+        bytes
     }
 }
 
@@ -512,4 +568,59 @@ fn answer(action: Action, from: &mut Decoder<'_>) -> Result<Answer> {
             Some(length) => Answer::Digest(Some(Digest { length, hash: from.u32()? })),
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Vec<Vec<u8>> {
+        let mut names = Vec::new();
+        for length in 0..40 {
+            names.push(vec![b'n'; length]);
+            // Each with one byte that is another: at the ends, and where only a look at all of it tells.
+            for place in 0..length {
+                let mut name = vec![b'n'; length];
+                name[place] = b'o';
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn names_that_are_alike_are_told_apart() {
+        let mut builder = FrameBuilder::default();
+        let head = |start_ns| CallHead {
+            action: Action::Mem,
+            depth: 0,
+            thread: 0,
+            start_ns,
+            duration_ns: 1 << 40,
+        };
+        let names = names();
+        let paths: Vec<Vec<&[u8]>> = (0..2000)
+            .map(|number| {
+                let name = |at: usize| &*names[at % names.len()];
+                vec![name(number), name(number / 2), b"n", name(number * 7)]
+            })
+            .collect();
+        for (number, path) in paths.iter().enumerate() {
+            builder.call(&head(number as u64 * 200), false);
+            builder.to.varint(number as u64);
+            builder.path(path);
+            builder.answer(&Answer::Flag(true));
+        }
+        let bytes = builder.seal(0, 0).to_vec();
+        // Not by those that were told before them.
+        assert!(bytes.len() < 2000 * 70, "{}", bytes.len());
+        let mut reader = FrameReader::new(bytes[HEAD..].to_vec(), 0, paths.len() as u32);
+        for (number, path) in paths.iter().enumerate() {
+            let call = reader.next("a trace").unwrap().unwrap();
+            let expected = path.iter().map(|step| step.to_vec()).collect();
+            assert_eq!(call.arguments[1], Argument::Path(expected), "{number}");
+            assert_eq!((call.start_ns, call.duration_ns), (number as u64 * 200, 1 << 40));
+        }
+        assert!(reader.next("a trace").unwrap().is_none());
+    }
 }
