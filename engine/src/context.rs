@@ -10,7 +10,7 @@ pub(crate) mod files;
 pub mod hash;
 pub mod inspect;
 pub mod name_hash;
-mod observer;
+pub(crate) mod observer;
 mod options;
 pub(crate) mod pieces;
 pub mod store;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Tree;
 use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
-use crate::context::observer::{Meter, Operation, Span};
+use crate::context::observer::{Meter, Operation, Span, Tally};
 use crate::context::pieces::node::{Body, Load, Node, Scan, Slot};
 use crate::error::Result;
 use crate::sync::{AtomicU64, Ordering};
@@ -34,14 +34,20 @@ impl Load for Counted<'_> {
         Ok(node)
     }
 
-    fn take(&self, offset: u64) -> Result<Arc<Node>> {
-        let node = self.load.take(offset)?;
+    fn take(&self, offset: u64, tally: Option<&Tally>) -> Result<Arc<Node>> {
+        let node = self.load.take(offset, tally)?;
         self.bytes.fetch_add(node.bytes() as u64, Ordering::Relaxed);
         Ok(node)
     }
 
-    fn scan(&self, offset: u64, path: &[&[u8]], bucket: &mut Bucket<'_>) -> Result<Scan> {
-        self.load.scan(offset, path, bucket)
+    fn scan(
+        &self,
+        offset: u64,
+        path: &[&[u8]],
+        bucket: &mut Bucket<'_>,
+        tally: Option<&Tally>,
+    ) -> Result<Scan> {
+        self.load.scan(offset, path, bucket, tally)
     }
 
     fn value(&self, offset: u64) -> Result<Arc<[u8]>> {
@@ -83,7 +89,7 @@ impl Tree {
         &'a self,
         operation: Operation,
         path: &'a [S],
-    ) -> Option<Span<'a, &'a Meter>> {
+    ) -> Option<Span<'a, &'a Meter, S>> {
         Span::begin(self.meter().map(|meter| &**meter), operation, path)
     }
 
@@ -93,7 +99,7 @@ impl Tree {
         &self,
         operation: Operation,
         path: &'a [S],
-    ) -> Option<Span<'a>> {
+    ) -> Option<Span<'a, Arc<Meter>, S>> {
         Span::begin(self.meter().cloned(), operation, path)
     }
 
