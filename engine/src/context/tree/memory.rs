@@ -25,18 +25,23 @@ impl<'a> Counted<'a> {
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
+
+    /// It is one change's, so no other thread adds meanwhile, and nothing need be locked.
+    fn count(&self, bytes: u64) {
+        self.bytes.store(self.bytes() + bytes, Ordering::Relaxed);
+    }
 }
 
 impl Load for Counted<'_> {
     fn node(&self, offset: u64) -> Result<Arc<Node>> {
         let node = self.load.node(offset)?;
-        self.bytes.fetch_add(node.bytes() as u64, Ordering::Relaxed);
+        self.count(node.bytes() as u64);
         Ok(node)
     }
 
     fn take(&self, offset: u64, tally: Option<&Tally>) -> Result<Arc<Node>> {
         let node = self.load.take(offset, tally)?;
-        self.bytes.fetch_add(node.bytes() as u64, Ordering::Relaxed);
+        self.count(node.bytes() as u64);
         Ok(node)
     }
 
@@ -63,7 +68,7 @@ impl Load for Counted<'_> {
     }
 
     fn note(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.count(bytes);
     }
 
     fn settles_late(&self) -> bool {
