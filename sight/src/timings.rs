@@ -5,6 +5,7 @@
 //! as many as may be count with the prefix of one step, or with none.
 
 mod blocks;
+mod durations;
 mod report;
 mod series;
 
@@ -21,7 +22,7 @@ use series::{Cost, Series};
 pub struct Limits {
     /// First steps of a path that are told apart; at most [`context::PREFIX_STEPS`], which counts for more.
     pub depth: usize,
-    /// Prefixes that are told apart. An action of a prefix takes 1 to 35 KB.
+    /// Prefixes that are told apart. An action of a prefix takes 1 to 21 KB.
     pub prefixes: usize,
     /// Slowest blocks that are kept.
     pub worst_blocks: usize,
