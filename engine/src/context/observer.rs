@@ -73,7 +73,8 @@ pub enum Operation {
 }
 
 /// What an operation cost. When several threads use one store at once, each operation is told what
-/// all of them did meanwhile; which pieces of directories others looked at it is told if they ended meanwhile.
+/// all of them did meanwhile. Pieces of directories are told of when an operation ends: all of those that one on
+/// another thread looked at count for each that is under way then, and for no other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cost {
@@ -229,20 +230,27 @@ impl Tally {
 }
 
 /// Counts a directory piece that was found in memory, for the operation that has `tally`, or for all of `meter`.
+/// Without a meter there is no tally.
 #[inline]
 pub(crate) fn count_hit(meter: Option<&Arc<Meter>>, tally: Option<&Tally>) {
+    let Some(meter) = meter else { return };
     match tally {
         Some(tally) => tally.hits.set(tally.hits.get() + 1),
-        None => count(meter, |meter| &meter.node_hits, 1),
+        None => {
+            meter.node_hits.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
 /// The same of one that was decoded.
 #[inline]
 pub(crate) fn count_miss(meter: Option<&Arc<Meter>>, tally: Option<&Tally>) {
+    let Some(meter) = meter else { return };
     match tally {
         Some(tally) => tally.misses.set(tally.misses.get() + 1),
-        None => count(meter, |meter| &meter.node_misses, 1),
+        None => {
+            meter.node_misses.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 

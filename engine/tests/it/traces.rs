@@ -297,7 +297,6 @@ fn threads_write_one_trace_and_every_call_is_whole() {
     }
 }
 
-/// Host's calls within a fold are the host's own, and the fold has its digest and where the host ended it.
 #[test]
 fn what_the_engine_calls_to_take_a_tree_over_is_within_that_call() {
     let recording = Recording::new();
@@ -352,6 +351,7 @@ fn what_an_observer_calls_within_a_lookup_is_the_hosts_own() {
     assert!(told.ends_with(&within), "{told:?}");
 }
 
+/// Host's calls within a fold are the host's own, and the fold has its digest and where the host ended it.
 #[test]
 fn walks_are_calls_and_what_the_host_does_in_them_is_its_own() {
     let recording = Recording::new();

@@ -35,7 +35,9 @@ impl Durations {
         let class = class(duration_ns.min(DAY_NS));
         if class >= self.counts.len() {
             // Most of what is told once is told again within a few powers of two.
-            self.counts.resize(class + HALF as usize, 0);
+            let classes = class + HALF as usize;
+            self.counts.reserve_exact(classes - self.counts.len());
+            self.counts.resize(classes, 0);
         }
         let count = &mut self.counts[class];
         *count = count.saturating_add(1);
@@ -53,6 +55,17 @@ impl Durations {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What `Limits::prefixes` says of it.
+    #[test]
+    fn an_action_takes_21_kb_at_most() {
+        let mut all = Durations::default();
+        for power in 0..64 {
+            all.record(1 << power);
+        }
+        let bytes = all.counts.capacity() * size_of::<u32>();
+        assert!((20_000..21_500).contains(&bytes), "{bytes}");
+    }
 
     #[test]
     fn classes_are_those_of_the_histogram() {

@@ -138,7 +138,9 @@ impl Action {
     fn of(all: &[&Sums], prefix: String) -> Action {
         let id = all[0].action;
         let mut durations = Histogram::new(2).expect("two digits are a precision that there is");
-        all.iter().for_each(|sums| sums.durations.add_to(&mut durations));
+        for sums in all {
+            sums.durations.add_to(&mut durations);
+        }
         let sum = |of: fn(&Sums) -> u64| all.iter().map(|sums| of(sums)).sum::<u64>();
         let total_ns = sum(|sums| sums.total_ns);
         Action {

@@ -172,16 +172,20 @@ struct Ends {
 impl Ends {
     fn of(step: &[u8]) -> Ends {
         let length = step.len();
-        let (first, last) =
-            if let (Some(first), Some(last)) = (step.first_chunk(), step.last_chunk()) {
-                (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
-            } else if let (Some(first), Some(last)) = (step.first_chunk(), step.last_chunk()) {
-                (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into())
-            } else {
-                (step.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0)
-            };
+        let (first, last) = match (step.first_chunk(), step.last_chunk()) {
+            (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+            _ => short(step),
+        };
         Ends { length, first, last }
     }
+}
+
+/// The ends of a step of less than 8 bytes.
+fn short(step: &[u8]) -> (u64, u64) {
+    if let (Some(first), Some(last)) = (step.first_chunk(), step.last_chunk()) {
+        return (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into());
+    }
+    (step.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0)
 }
 
 /// A prefix that was asked for not long ago: its number, and the ends of its steps.
