@@ -7,6 +7,8 @@
 
 mod action;
 mod frame;
+mod frame_builder;
+mod frame_reader;
 mod inspect;
 mod reader;
 mod recorder;

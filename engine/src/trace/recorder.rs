@@ -8,7 +8,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::action::Action;
-use super::frame::{Answer, CallHead, Digest, FrameBuilder};
+use super::frame::{Answer, CallHead, Digest};
+use super::frame_builder::FrameBuilder;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::Result;
 use crate::format::header::{FileKind, Header, LENGTH};
@@ -36,8 +37,8 @@ const DEPTHS: usize = 64;
 
 /// Writes down every call of the stores and sessions that are given it.
 ///
-/// A call costs some ten nanoseconds a step of its path, the bytes of its arguments, two readings of the
-/// clock and a lock; every 64 KiB one write. Nothing is synced before [`Recorder::finish`].
+/// A call costs some nanoseconds a step of its path, the bytes of its arguments, two readings of the
+/// clock and a lock; every 64 KiB one write of whole pages. Nothing is synced before [`Recorder::finish`].
 ///
 /// ```
 /// use std::time::Instant;
@@ -105,7 +106,8 @@ pub(crate) struct Arguments<'a>(&'a mut FrameBuilder);
 
 impl Arguments<'_> {
     pub fn handle(&mut self, handle: u64) -> &mut Self {
-        self.number(handle)
+        self.0.handle(handle);
+        self
     }
 
     pub fn number(&mut self, number: u64) -> &mut Self {
@@ -198,7 +200,7 @@ impl Recorder {
                 file,
                 identity,
                 offset: LENGTH as u64,
-                frame: FrameBuilder::default(),
+                frame: FrameBuilder::new(LENGTH as u64),
                 calls: 0,
                 outcome: Ok(()),
             }),
@@ -311,7 +313,8 @@ impl Recorder {
         writing.frame.answer(&answer);
         writing.frame.expect();
         writing.calls += 1;
-        if writing.frame.is_full() {
+        let offset = writing.offset;
+        if writing.frame.is_full(offset) {
             writing.write();
         }
     }
@@ -337,7 +340,7 @@ impl Writing {
             self.outcome = self.file.write_at(self.offset, bytes);
             self.offset += bytes.len() as u64;
         }
-        self.frame.clear();
+        self.frame.clear(self.offset);
     }
 }
 

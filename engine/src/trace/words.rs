@@ -78,18 +78,7 @@ impl Words {
         if value < 0x80 { self.word(value, 1) } else { self.long_varint(value) }
     }
 
-    /// Two varints.
-    #[inline]
-    pub fn varints(&mut self, first: u64, second: u64) {
-        if (first | second) < 0x80 {
-            self.word(first | second << 8, 2);
-        } else {
-            self.long_varint(first);
-            self.long_varint(second);
-        }
-    }
-
-    /// The same of a number that is likely to have several bytes.
+    /// A varint that is likely to have several bytes.
     #[inline(never)]
     pub fn long_varint(&mut self, value: u64) {
         if value >= 1 << 56 {
@@ -139,9 +128,9 @@ fn sevens(value: u64) -> u64 {
 /// The varint of a number of at most 56 bits, and its length. Its length is no branch: that of a time is any.
 #[inline]
 fn varint(value: u64) -> (u64, usize) {
-    let highest = 63 - (value | 1).leading_zeros();
+    let highest = (value | 1).ilog2();
     // A seventh of what is less than 64.
-    let others = highest * 37 >> 8;
+    let others = (highest * 37) >> 8;
     let continued = CONTINUED & ((1 << (8 * others)) - 1);
     (sevens(value) | continued, others as usize + 1)
 }
