@@ -53,7 +53,7 @@ pub use merge::{Limits, Merge};
 pub use reader::Reader;
 use reader::Readers;
 pub use repair::{LostCommit, RepairedContext};
-pub use space::{ChunkInfo, ChunkState, SHARED_COMMITS_MAX, SharedPart, Sharing};
+pub use space::{ChunkInfo, ChunkState, SHARED_COMMITS_MAX, SharedChunk, SharedPart, Sharing};
 use tip::Tip;
 pub use write::CommitInfo;
 
