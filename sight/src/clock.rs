@@ -4,8 +4,8 @@ use std::fmt;
 
 /// Nanoseconds since the clock was made, by the processor's counter where that runs evenly, otherwise by the system.
 ///
-/// A reading of the counter takes a third of one of the system's clock. The first clock of a process finds out how
-/// fast the counter runs, which takes up to 200 ms. Its second is the system's but for some millionths.
+/// A reading of the counter takes less than one of the system's clock. The first clock of a process finds out how
+/// fast the counter runs, which takes some time.
 ///
 /// ```
 /// let clock = varvite_sight::Clock::new();

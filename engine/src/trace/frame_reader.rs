@@ -347,7 +347,7 @@ mod tests {
         assert!(ends.len() >= 4, "{ends:?}");
         // Ones of half of it go over nearly every end.
         let mut builder = FrameBuilder::new(32);
-        let (mut offset, mut lengths, name) = (32, Vec::new(), [7; 35_000]);
+        let (mut offset, mut lengths, name) = (32, Vec::new(), vec![7; 35_000]);
         for call in 0..100 {
             add_mem(&mut builder, call, &[&call.to_le_bytes(), &name[call as usize..]]);
             if builder.is_full(offset) {
