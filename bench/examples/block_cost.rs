@@ -1,31 +1,28 @@
 //! What timings and a recording cost the block workload:
-//! `cargo run --release -p varvite-bench --example block_cost -- FOLDER [--rounds 11] [--blocks 250] [--accounts 100000]`.
+//! `cargo run --release -p varvite-bench --example block_cost -- FOLDER [--blocks 400] [--accounts 100000] [--system-clock 1]`.
 //!
-//! In each round every side runs the same blocks in a process of its own, since where memory lies makes more of a
-//! difference than what is measured: twice nothing, whose difference is that; an observer that does nothing, timings by
-//! prefix, a recorder to a file. Processor time of the thread, of the blocks alone; each figure is the median over rounds
-//! of the share that a side took more than the first in the same round. All end with the same commit.
+//! Every side has a store of its own in the one process, and all run the same blocks by turns, a block each, in an order
+//! that changes: from process to process a block takes up to a tenth more or less, by where memory lies, which is more
+//! than what is measured. Processor time of the thread. A side's figure is the mean of what its blocks took more than the
+//! same blocks of the first, without the tenth of them at either end, with twice its standard error; the second is
+//! another that has nothing, which tells what such a figure is worth. All end with the same commit.
 #![allow(clippy::disallowed_methods)] // A benchmark has a clock.
 
 #[path = "../../cli/src/workload/context_bench.rs"]
 #[allow(dead_code)] // The program uses more of it.
 mod context_bench;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use context_bench::{Mix, Workload};
-use varvite::context::{
-    CommitHash, CommitInfo, Cost, Observer, Operation, Options, Store, Tree, hash,
-};
+use varvite::context::{CommitHash, CommitInfo, Cost, Observer, Operation, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::trace::Recorder;
 use varvite::{Error, Result};
-use varvite_sight::{Limits, Timings};
+use varvite_sight::{Clock, Limits, Timings};
 
 /// The blocks of `varvite bench context`.
 const MIX: Mix = Mix { reads: 3000, updates: 800, inserts: 60, deletes: 20 };
@@ -49,12 +46,35 @@ const WARM: u64 = 20;
 /// A store, and where its blocks are.
 struct Side {
     store: Store,
+    recorder: Option<Arc<Recorder>>,
     workload: Workload,
     last: Option<CommitHash>,
     level: i64,
+    /// Of each block, in nanoseconds.
+    took: Vec<f64>,
 }
 
 impl Side {
+    fn new(name: &str, folder: &Path, is_system: bool) -> Result<Side> {
+        let folder = folder.join(name.replace(' ', "-"));
+        let disk = OsDisk::create(folder.join("store"))?;
+        let traces: Arc<dyn Disk> = OsDisk::new(&folder)?;
+        let (start, clock) = (Instant::now(), Clock::new());
+        let now_ns =
+            move || if is_system { start.elapsed().as_nanos() as u64 } else { clock.now_ns() };
+        let (mut observer, mut recorder) = (None::<Arc<dyn Observer>>, None);
+        match name {
+            "an idle observer" => observer = Some(Arc::new(Idle)),
+            "timings" => observer = Some(Timings::new(now_ns, Limits::default())),
+            "a recorder" => recorder = Some(Recorder::create(&traces, "blocks.trace", now_ns)?),
+            _ => {}
+        }
+        let options = Options { observer, recorder: recorder.clone(), ..Options::default() };
+        let store = Store::create(disk, options)?;
+        let workload = Workload::new(42);
+        Ok(Side { store, recorder, workload, last: None, level: 0, took: Vec::new() })
+    }
+
     fn commit(&mut self, tree: &mut Tree) -> Result<()> {
         self.level += 1;
         let parents: Vec<CommitHash> = self.last.into_iter().collect();
@@ -72,120 +92,80 @@ impl Side {
         Ok(())
     }
 
-    fn blocks(&mut self, blocks: u64) -> Result<()> {
-        for _ in 0..blocks {
-            let last = self.last.ok_or_else(|| Error::invalid("there is an account at least"))?;
-            let mut tree = self.store.checkout(&last)?;
-            self.workload.read(&tree, MIX)?;
-            self.workload.write(&mut tree, MIX)?;
-            self.commit(&mut tree)?;
-        }
+    fn block(&mut self) -> Result<()> {
+        let last = self.last.ok_or_else(|| Error::invalid("there is an account at least"))?;
+        let start = processor();
+        let mut tree = self.store.checkout(&last)?;
+        self.workload.read(&tree, MIX)?;
+        self.workload.write(&mut tree, MIX)?;
+        self.commit(&mut tree)?;
+        drop(tree);
+        self.took.push(processor().saturating_sub(start).as_nanos() as f64);
         Ok(())
     }
-}
-
-/// Runs one side in a new folder; its processor time and its last commit.
-fn run(name: &str, folder: &Path, size: Size) -> Result<(Duration, CommitHash)> {
-    let disk = OsDisk::create(folder.join("store"))?;
-    let traces: Arc<dyn Disk> = OsDisk::new(folder)?;
-    let start = Instant::now();
-    let clock = move || start.elapsed().as_nanos() as u64;
-    let observer: Option<Arc<dyn Observer>> = match name {
-        "an idle observer" => Some(Arc::new(Idle)),
-        "timings" => Some(Timings::new(clock, Limits::default())),
-        _ => None,
-    };
-    let is_recorded = name == "a recorder";
-    let recorder =
-        is_recorded.then(|| Recorder::create(&traces, "blocks.trace", clock)).transpose()?;
-    let options = Options { observer, recorder: recorder.clone(), ..Options::default() };
-    let store = Store::create(disk, options)?;
-    let mut side = Side { store, workload: Workload::new(42), last: None, level: 0 };
-    side.load(size.accounts)?;
-    side.blocks(WARM)?;
-    let start = processor();
-    side.blocks(size.blocks)?;
-    let took = processor().saturating_sub(start);
-    recorder.map_or(Ok(0), |recorder| recorder.finish())?;
-    let last = side.last.ok_or_else(|| Error::invalid("there is a commit"))?;
-    Ok((took, last))
-}
-
-/// How much each side does.
-#[derive(Clone, Copy)]
-struct Size {
-    rounds: u64,
-    blocks: u64,
-    accounts: u64,
 }
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let folder = PathBuf::from(arguments.next().unwrap_or_else(|| ".".into()));
-    let mut size = Size { rounds: 11, blocks: 250, accounts: 100_000 };
-    let mut side = None;
+    let (mut blocks, mut accounts, mut is_system) = (400, 100_000, false);
     while let (Some(name), Some(value)) = (arguments.next(), arguments.next()) {
-        let number = || value.parse().map_err(|_| Error::invalid(format!("{name} is a number")));
+        let number = value.parse().map_err(|_| Error::invalid(format!("{name} is a number")))?;
         match &*name {
-            "--rounds" => size.rounds = number()?,
-            "--blocks" => size.blocks = number()?,
-            "--accounts" => size.accounts = number()?,
-            "--side" => side = Some(value),
+            "--blocks" => blocks = number,
+            "--accounts" => accounts = number,
+            "--system-clock" => is_system = number != 0,
             _ => return Err(Error::invalid(format!("{name} is not known here"))),
         }
     }
-    if let Some(name) = side {
-        let (took, last) = run(&name, &folder, size)?;
-        println!("{} {}", took.as_nanos(), hash::to_text(&last));
-        return Ok(());
+    let side = |name: &&str| Side::new(name, &folder, is_system);
+    let mut sides = SIDES.iter().map(side).collect::<Result<Vec<_>>>()?;
+    for side in &mut sides {
+        side.load(accounts)?;
     }
-    let mut rounds = vec![Vec::new(); SIDES.len()];
-    let mut ends = BTreeSet::new();
-    for round in 0..size.rounds as usize {
-        // Each is first as often as any other.
-        for turn in 0..SIDES.len() {
-            let turn = (turn + round) % SIDES.len();
-            let (took, last) =
-                in_process(SIDES[turn], &folder.join(format!("{round}-{turn}")), size)?;
-            rounds[turn].push(took);
-            ends.insert(last);
+    for block in 0..WARM + blocks {
+        for turn in 0..sides.len() {
+            // Each is first as often as any other, and behind each other.
+            let turn = if block % 2 == 0 { turn } else { sides.len() - 1 - turn };
+            let at = (turn + block as usize / 2) % sides.len();
+            sides[at].block()?;
         }
     }
-    assert_eq!(ends.len(), 1, "all run the same blocks");
-    report(&rounds, size.blocks);
+    let last = sides[0].last;
+    for side in &mut sides {
+        side.recorder.take().map_or(Ok(0), |recorder| recorder.finish())?;
+        assert_eq!(side.last, last, "all run the same blocks");
+        side.took.drain(..WARM as usize);
+    }
+    report(&sides);
     Ok(())
 }
 
-/// Runs one side in a process of its own; nanoseconds and the last commit. Its folder is removed.
-fn in_process(name: &str, folder: &Path, size: Size) -> Result<(f64, String)> {
-    let failed = |error| Error::io("run the blocks in", &folder.display().to_string(), error);
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.arg(folder).args(["--side", name, "--blocks", &size.blocks.to_string()]);
-    command.args(["--accounts", &size.accounts.to_string()]);
-    let said = command.stderr(Stdio::inherit()).output().map_err(failed)?.stdout;
-    std::fs::remove_dir_all(folder).map_err(failed)?;
-    let said = String::from_utf8_lossy(&said).into_owned();
-    let parsed = said.trim().split_once(' ');
-    let parsed = parsed.and_then(|(took, last)| Some((took.parse().ok()?, last.to_owned())));
-    parsed.ok_or_else(|| Error::invalid(format!("{name} said \"{said}\"")))
-}
-
-fn report(rounds: &[Vec<f64>], blocks: u64) {
-    println!("{:<18}{:>12}{:>12}{:>24}", "", "ms a block", "more", "lower and upper quarter");
-    for (own, name) in rounds.iter().zip(SIDES) {
-        let more = own.iter().zip(&rounds[0]).map(|(own, first)| (own / first - 1.0) * 100.0);
-        let [low, middle, high] = quarters(more);
-        let [_, median, _] = quarters(own.iter().map(|took| took / 1e6 / blocks as f64));
-        println!("{name:<18}{median:>12.2}{middle:>10.1} %{low:>14.1} % {high:>6.1} %");
+fn report(sides: &[Side]) {
+    println!("{:<18}{:>12}{:>12}{:>12}", "", "ms a block", "more", "±");
+    let first = &sides[0].took;
+    for (side, name) in sides.iter().zip(SIDES) {
+        let more = side.took.iter().zip(first).map(|(own, first)| (own / first - 1.0) * 100.0);
+        let (mean, error) = trimmed(more);
+        let (took, _) = trimmed(side.took.iter().map(|took| took / 1e6));
+        println!("{name:<18}{took:>12.2}{mean:>10.2} %{:>10.2} %", 2.0 * error);
     }
 }
 
-/// The lower quarter, the median and the upper quarter.
-fn quarters(values: impl Iterator<Item = f64>) -> [f64; 3] {
+/// The mean without the tenth at either end, and its standard error.
+fn trimmed(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    [1, 2, 3].map(|share| values[(values.len() - 1) * share / 4])
+    let cut = values.len() / 10;
+    let kept = &values[cut..values.len() - cut];
+    let mean = kept.iter().sum::<f64>() / kept.len() as f64;
+    // Those that were cut count as the last that were not, as is usual.
+    let clamped = values.iter().map(|value| value.clamp(kept[0], kept[kept.len() - 1]));
+    let clamped: Vec<f64> = clamped.collect();
+    let middle = clamped.iter().sum::<f64>() / clamped.len() as f64;
+    let spread = clamped.iter().map(|value| (value - middle).powi(2)).sum::<f64>();
+    let deviation = (spread / (clamped.len() - 1).max(1) as f64).sqrt();
+    (mean, deviation / (0.8 * (values.len() as f64).sqrt()))
 }
 
 fn processor() -> Duration {

@@ -4,8 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::{self, Outcome};
 use crate::print::{Output, records};
-use crate::progress;
-use crate::words;
+use crate::{progress, words};
 
 mod backup;
 mod bench;
@@ -97,6 +96,16 @@ fn run_now(arguments: Arguments) -> Outcome {
         Command::Proof(command) => proof::run(command, format),
         Command::Info(arguments) => info::run(&arguments, format),
         Command::Inspect(arguments) => inspect::run(&arguments, format),
+        Command::Trace(trace::Command::Record(load)) => {
+            let mut recorded = recorded(&load)?;
+            recorded.quiet |= arguments.quiet;
+            progress::set_quiet(recorded.quiet);
+            if recorded.format == Output::default() {
+                recorded.format = output;
+            }
+            records::begin(recorded.format, load.name());
+            run_now(recorded)
+        }
         Command::Trace(command) => trace::run(&command, format),
         Command::Check(arguments) => check::run(&arguments, format),
         Command::Doctor(arguments) => info::doctor::run(&arguments, format),
@@ -107,6 +116,16 @@ fn run_now(arguments: Arguments) -> Outcome {
         Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
         Command::Man(arguments) => completions::man(&arguments, Arguments::command()),
     }
+}
+
+/// The command that runs a load and records it.
+fn recorded(load: &trace::record::Arguments) -> varvite::Result<Arguments> {
+    Arguments::try_parse_from(load.words()?).map_err(|error| {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        let why = first.strip_prefix("error: ").unwrap_or(first);
+        varvite::Error::invalid(format!("{}: {why}", load.name()))
+    })
 }
 
 /// The program as a shell runs it.

@@ -12,10 +12,10 @@ use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::trace::{Host, Recorder};
 use varvite_sight::timings::{Action, Block};
-use varvite_sight::{Limits, Report, Timings};
+use varvite_sight::{Clock, Limits, Report, Timings};
 
 use crate::print;
-use crate::system::measure::{cpu_ns, rss_bytes};
+use crate::system::measure::{cpu_ns, disk_bytes, rss_bytes};
 
 /// Which timings a load prints
 #[derive(Clone, Debug, Default, Args)]
@@ -34,13 +34,13 @@ pub struct Flags {
     pub trace: Option<PathBuf>,
 }
 
-/// The observer of a command, by the monotonic clock.
+/// The observer of a command, by the process' clock.
 pub type Observed = Timings<fn() -> u64>;
 
-/// The monotonic clock, in nanoseconds since it was first asked.
+/// Nanoseconds since this was first asked.
 pub fn monotonic_ns() -> u64 {
-    static FIRST: OnceLock<Instant> = OnceLock::new();
-    FIRST.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    static CLOCK: OnceLock<Clock> = OnceLock::new();
+    CLOCK.get_or_init(Clock::new).now_ns()
 }
 
 impl Flags {
@@ -70,47 +70,63 @@ impl Host for Process {
     }
 }
 
-/// How often what the process uses is written into a trace.
+/// How often what the process uses is written into a trace, and what its store takes on disk, for which its files are
+/// listed.
 const SAMPLED: Duration = Duration::from_millis(100);
+const LISTED: Duration = Duration::from_secs(1);
 
 /// The recording of a command, if it was asked for.
-pub struct Tracing(Option<(Arc<Recorder>, Instant)>);
+pub struct Tracing(Option<Recording>);
+
+struct Recording {
+    recorder: Arc<Recorder>,
+    sampled: Instant,
+    /// Where the store is, and when its files were listed.
+    store: Option<(PathBuf, Option<Instant>)>,
+}
 
 impl Tracing {
-    /// Begins one in `file`, if there is a name for it.
-    pub fn to(file: Option<&Path>) -> Result<Tracing> {
+    /// Begins one in `file`, if there is a name for it, of a store in a folder, if it is in one.
+    pub fn to(file: Option<&Path>, store: Option<&Path>) -> Result<Tracing> {
         let Some(file) = file else { return Ok(Tracing(None)) };
         let parent = file.parent().filter(|it| !it.as_os_str().is_empty());
         let folder: Arc<dyn Disk> = OsDisk::new(parent.unwrap_or(Path::new(".")))?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let recorder = Recorder::create(&folder, &name, Process)?;
-        let mut tracing = Tracing(Some((recorder, Instant::now())));
+        let store = store.map(|folder| (folder.to_owned(), None));
+        let mut tracing = Tracing(Some(Recording { recorder, sampled: Instant::now(), store }));
         tracing.sample();
         Ok(tracing)
     }
 
     /// The recorder, for options.
     pub fn recorder(&self) -> Option<Arc<Recorder>> {
-        self.0.as_ref().map(|(recorder, _)| Arc::clone(recorder))
+        self.0.as_ref().map(|it| Arc::clone(&it.recorder))
     }
 
     /// Names the block that begins.
     pub fn mark(&self, name: &str) {
-        if let Some((recorder, _)) = &self.0 {
-            recorder.mark(name);
+        if let Some(recording) = &self.0 {
+            recording.recorder.mark(name);
         }
     }
 
     /// Writes what the process uses, if that is a while ago.
     pub fn tick(&mut self) {
-        if self.0.as_ref().is_some_and(|(_, last)| last.elapsed() >= SAMPLED) {
+        if self.0.as_ref().is_some_and(|it| it.sampled.elapsed() >= SAMPLED) {
             self.sample();
         }
     }
 
     fn sample(&mut self) {
-        let Some((recorder, last)) = &mut self.0 else { return };
-        *last = Instant::now();
+        let Some(Recording { recorder, sampled, store }) = &mut self.0 else { return };
+        *sampled = Instant::now();
+        if let Some((folder, listed)) = store
+            && listed.is_none_or(|listed| listed.elapsed() >= LISTED)
+        {
+            recorder.sample("disk_bytes", disk_bytes(folder));
+            *listed = Some(Instant::now());
+        }
         recorder.sample("cpu_ns", cpu_ns());
         recorder.sample("rss_bytes", rss_bytes());
         // Where the system does not say, there is no sample.
@@ -132,8 +148,12 @@ impl Tracing {
 
     /// Ends it.
     pub fn finish(mut self) -> Result<()> {
+        // What is on disk in the end is said in any case.
+        if let Some(Recording { store: Some((_, listed)), .. }) = &mut self.0 {
+            *listed = None;
+        }
         self.sample();
-        self.0.map_or(Ok(()), |(recorder, _)| recorder.finish().map(drop))
+        self.0.map_or(Ok(()), |it| it.recorder.finish().map(drop))
     }
 }
 

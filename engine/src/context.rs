@@ -10,7 +10,7 @@ pub(crate) mod files;
 pub mod hash;
 pub mod inspect;
 pub mod name_hash;
-mod observer;
+pub(crate) mod observer;
 mod options;
 pub(crate) mod pieces;
 pub mod store;
@@ -28,8 +28,8 @@ pub use observer::{Cost, Observer, Operation, PREFIX_STEPS};
 pub use options::{Durability, Index, Options};
 pub use store::{
     Checked, ChunkInfo, ChunkState, CollectPhase, CollectStatus, CommitInfo, Keep, Limits,
-    LostCommit, Merge, Reader, RepairedContext, SHARED_COMMITS_MAX, SharedPart, Sharing, Stats,
-    Store,
+    LostCommit, Merge, Reader, RepairedContext, SHARED_COMMITS_MAX, SharedChunk, SharedPart,
+    Sharing, Stats, Store,
 };
 pub use tree::{
     Change, Conflict, Depth, Kind, Merged, NAME_MAX, Order, Resolution, Sides, Tree, VALUE_MAX,

@@ -7,15 +7,20 @@
 
 mod action;
 mod frame;
+mod frame_builder;
+mod frame_reader;
 mod inspect;
 mod reader;
 mod recorder;
 mod walk;
+mod words;
 
 pub use action::{Action, ActionRow, Answered, Face, Field};
 pub use frame::{Answer, Argument, Call, Digest, DigestOfMany, KeyUpdate};
 pub use inspect::file as inspect;
 pub use reader::{Trace, TraceEnd};
-pub(crate) use recorder::{Arguments, Traced, begin, call, end, found, run, store_call};
+pub(crate) use recorder::{
+    Arguments, Traced, begin, begin_inner, call, end, found, inner_call, run, store_call,
+};
 pub use recorder::{Host, Recorder};
 pub(crate) use walk::{Bounds, Steps, Walk};

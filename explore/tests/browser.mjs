@@ -134,8 +134,12 @@ if (context) {
   await open(`#/space?store=${context.store}`);
   const shared = page.getByRole("region", { name: "What commits share" });
   await shared.locator("svg rect").first().waitFor();
+  // Of the chunks, what is dead for these commits.
+  expect((await shared.locator("svg[aria-label^='For each chunk'] g").count()) > 0, "no chunk is shown");
+  await shared.getByText("chunks as a table").press("Enter");
+  expect(/dead for these commits/.test(await shared.textContent()), "what is dead is not said");
   await shared.getByRole("combobox").selectOption("2");
-  await page.waitForFunction(() => document.querySelectorAll("section svg g").length === 2, null, { timeout: 10_000 });
+  await page.waitForFunction(() => document.querySelectorAll("section svg[aria-label^='For each commit'] g").length === 2, null, { timeout: 10_000 });
   await shared.getByRole("button", { name: "pieces" }).press("Enter");
   await shared.getByRole("checkbox").press("Space");
   for (const part of ["last=2", "by=pieces", "without=all"]) expect(page.url().includes(part), `${part} is not in ${page.url()}`);
@@ -149,7 +153,7 @@ if (context) {
   expect(/from=/.test(page.url()), `where it goes on is not in ${page.url()}`);
   await page.getByRole("link", { name: "what they share on disk" }).press("Enter");
   await shared.locator("svg rect").first().waitFor();
-  expect((await shared.locator("svg g").count()) === 2, "the pair is not shown");
+  expect((await shared.locator("svg[aria-label^='For each commit'] g").count()) === 2, "the pair is not shown");
 }
 
 // A chart by the keyboard: a point is selected, pinned, and in the link.

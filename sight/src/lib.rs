@@ -4,7 +4,9 @@
 //! an observer for both faces, so a host that wants percentiles depends on it and others do not. Traces, which
 //! the engine writes and reads, are replayed, summed up, compared and shown here.
 
+mod clock;
 pub mod timings;
 pub mod trace;
 
+pub use clock::Clock;
 pub use timings::{Limits, Report, Timings};

@@ -5,6 +5,7 @@
 //! as many as may be count with the prefix of one step, or with none.
 
 mod blocks;
+mod durations;
 mod report;
 mod series;
 
@@ -21,7 +22,7 @@ use series::{Cost, Series};
 pub struct Limits {
     /// First steps of a path that are told apart; at most [`context::PREFIX_STEPS`], which counts for more.
     pub depth: usize,
-    /// Prefixes that are told apart. An action of a prefix takes 1 to 35 KB.
+    /// Prefixes that are told apart. An action of a prefix takes 1 to 21 KB.
     pub prefixes: usize,
     /// Slowest blocks that are kept.
     pub worst_blocks: usize,
@@ -54,13 +55,12 @@ struct State {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use std::time::Instant;
 /// use varvite::context::{CommitInfo, Options, Store};
 /// use varvite::disk::memory::MemoryDisk;
-/// use varvite_sight::{Limits, Timings};
+/// use varvite_sight::{Clock, Limits, Timings};
 ///
-/// let start = Instant::now();
-/// let timings = Timings::new(move || start.elapsed().as_nanos() as u64, Limits::default());
+/// let clock = Clock::new();
+/// let timings = Timings::new(move || clock.now_ns(), Limits::default());
 /// let options = Options { observer: Some(timings.clone()), ..Options::default() };
 /// let mut store = Store::create(MemoryDisk::seeded(1), options)?;
 /// let mut tree = store.empty_tree();
@@ -86,7 +86,7 @@ impl<C> std::fmt::Debug for Timings<C> {
 }
 
 impl<C: Fn() -> u64 + Send + Sync> Timings<C> {
-    /// An observer with `clock`, which gives nanoseconds from any fixed point.
+    /// An observer with `clock`, which gives nanoseconds from any fixed point, as [`crate::Clock`] does.
     pub fn new(clock: C, limits: Limits) -> std::sync::Arc<Timings<C>> {
         let state = State {
             series: Series::new(limits.prefixes),

@@ -1,6 +1,7 @@
 //! `varvite trace`: calls that were recorded, of varvite and of Irmin's benchmarks.
 
 mod convert;
+pub mod record;
 mod replay;
 mod report;
 mod show;
@@ -17,12 +18,14 @@ use crate::print::Format;
 
 /// Look into traces of calls, replay them, sum them up, lay them beside each other
 ///
-/// `replay blocks`, `replay cardano` and `bench context` record them with --trace, a program with
+/// `trace record` makes them of the program's loads, as --trace of these does, a program of its own with
 /// `varvite::trace::Recorder`. The guide is docs/guide/traces.md.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List the rows of a trace of Irmin's benchmarks, and count them by kind
     Show(show::Show),
+    /// Run one of this program's loads, and write every call of it down
+    Record(record::Arguments),
     /// Say what a trace has: calls by action, frames, and whether it was cut
     Info(report::Info),
     /// Run a trace's calls on a store, and compare every answer
@@ -38,6 +41,9 @@ pub enum Command {
 pub fn run(command: &Command, format: Format) -> Outcome {
     match command {
         Command::Show(arguments) => show::run(arguments, format),
+        Command::Record(arguments) => {
+            Err(varvite::Error::invalid(format!("{} is not a load", arguments.name())).into())
+        }
         Command::Info(arguments) => report::info(arguments, format),
         Command::Replay(arguments) => replay::run(arguments, format),
         Command::Summary(arguments) => report::summary(arguments, format),

@@ -235,6 +235,7 @@ fn every_command_that_reads_a_store_is_run_on_a_damaged_one() {
         "trace compare",
         "trace convert",
         "trace info",
+        "trace record",
         "trace replay",
         "trace show",
         "trace summary",

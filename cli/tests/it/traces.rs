@@ -54,6 +54,35 @@ fn a_load_is_recorded_and_replayed_with_every_answer_and_hash() {
 }
 
 #[test]
+fn a_load_is_recorded_by_name_as_with_its_own_option() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let bench = recorded(folder);
+    let load = "bench context --accounts 500 --blocks 5 --reads 40 --updates 20 --inserts 3 \
+                --deletes 2 --dir STORE";
+    let line = format!("trace record R {load} --format json");
+    let said = run(folder, &line).json();
+    assert_eq!(said["last_hash"], bench["last_hash"], "{said}");
+    let of = |name: &str| run(folder, &format!("trace info {name} --format json")).json();
+    assert_eq!(of("R")["actions"]["find"], of("T")["actions"]["find"]);
+    // What its store takes on disk is among what was measured, of one in a folder.
+    let samples = |name: &str| {
+        let said = run(folder, &format!("trace summary {name} --format json")).json();
+        said["samples"].as_object().unwrap().clone()
+    };
+    let disk = samples("R")["disk_bytes"].as_array().unwrap().clone();
+    assert!(disk.len() >= 2 && disk.last().unwrap()[1].as_u64() > disk[0][1].as_u64(), "{disk:?}");
+    assert!(!samples("T").contains_key("disk_bytes"));
+    // Said in front it is of the load too, and what a load refuses is told as the load tells it.
+    run(folder, "--format json trace record Q bench context --memory --accounts 9 --blocks 1")
+        .json();
+    run(folder, "trace record X check STORE").error(2, &["no load", "bench context"]);
+    run(folder, "trace record X bench context --blocks many").error(2, &["many", "bench context"]);
+    run(folder, "trace record R bench context --memory --accounts 9").error(2, &["exist"]);
+    assert!(!folder.join("X").exists());
+}
+
+#[test]
 fn other_answers_and_other_files_are_found() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();

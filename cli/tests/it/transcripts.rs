@@ -9,8 +9,15 @@ use crate::exits::commands;
 /// Commands whose output is times, another program's, or pages.
 const WITHOUT: [&str; 5] = ["bench", "demo", "explore", "replay", "completions"];
 /// The same of commands of families that have others too; they are run in `traces.rs`.
-const OF_TRACES: [&str; 6] =
-    ["doctor", "trace compare", "trace convert", "trace info", "trace replay", "trace summary"];
+const OF_TRACES: [&str; 7] = [
+    "doctor",
+    "trace compare",
+    "trace convert",
+    "trace info",
+    "trace record",
+    "trace replay",
+    "trace summary",
+];
 
 /// Those that end with 1 although the input is good, or when something ends them.
 const ALWAYS_NO: [&str; 4] =

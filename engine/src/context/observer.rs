@@ -4,6 +4,7 @@
 //! finished operation. Without an observer nothing is counted.
 
 use std::borrow::Borrow;
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -72,7 +73,8 @@ pub enum Operation {
 }
 
 /// What an operation cost. When several threads use one store at once, each operation is told what
-/// all of them did meanwhile.
+/// all of them did meanwhile. Pieces of directories are told of when an operation ends: all of those that one on
+/// another thread looked at count for each that is under way then, and for no other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cost {
@@ -208,39 +210,86 @@ pub(crate) fn count(
     }
 }
 
-/// An operation under way; the observer is told when it is dropped. `M` is a meter, borrowed or shared.
-pub(crate) struct Span<'a, M: Borrow<Meter> = Arc<Meter>> {
-    meter: M,
-    operation: Operation,
-    /// The first steps of the path, of which `steps` are there.
-    prefix: [&'a [u8]; PREFIX_STEPS],
-    steps: usize,
-    start_ns: u64,
-    before: Cost,
+/// Directory pieces that one operation looks at, counted by the thread that runs it alone: an addition that others
+/// must see takes as long as a look at a piece. The meter gets them when the operation ends.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    hits: Cell<u64>,
+    misses: Cell<u64>,
 }
 
-impl<'a, M: Borrow<Meter>> Span<'a, M> {
-    #[inline]
-    pub(crate) fn begin<S: AsRef<[u8]>>(
-        meter: Option<M>,
-        operation: Operation,
-        path: &'a [S],
-    ) -> Option<Span<'a, M>> {
-        meter.map(|meter| {
-            let mut prefix: [&[u8]; PREFIX_STEPS] = [&[]; PREFIX_STEPS];
-            prefix.iter_mut().zip(path).for_each(|(to, step)| *to = step.as_ref());
-            let steps = path.len().min(PREFIX_STEPS);
-            let observing: &Meter = meter.borrow();
-            let (before, start_ns) = (observing.cost(), observing.now_ns());
-            Span { meter, operation, prefix, steps, start_ns, before }
-        })
+impl Tally {
+    fn tell(&self, meter: &Meter) {
+        for (own, shared) in [(&self.hits, &meter.node_hits), (&self.misses, &meter.node_misses)] {
+            let count = own.take();
+            if count > 0 {
+                shared.fetch_add(count, Ordering::Relaxed);
+            }
+        }
     }
 }
 
-impl<M: Borrow<Meter>> Drop for Span<'_, M> {
+/// Counts a directory piece that was found in memory, for the operation that has `tally`, or for all of `meter`.
+/// Without a meter there is no tally.
+#[inline]
+pub(crate) fn count_hit(meter: Option<&Arc<Meter>>, tally: Option<&Tally>) {
+    let Some(meter) = meter else { return };
+    match tally {
+        Some(tally) => tally.hits.set(tally.hits.get() + 1),
+        None => {
+            meter.node_hits.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The same of one that was decoded.
+#[inline]
+pub(crate) fn count_miss(meter: Option<&Arc<Meter>>, tally: Option<&Tally>) {
+    let Some(meter) = meter else { return };
+    match tally {
+        Some(tally) => tally.misses.set(tally.misses.get() + 1),
+        None => {
+            meter.node_misses.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// An operation under way on a path of `S`; the observer is told when it is dropped. `M` is a meter, borrowed or
+/// shared.
+pub(crate) struct Span<'a, M: Borrow<Meter> = Arc<Meter>, S: AsRef<[u8]> = &'static [u8]> {
+    meter: M,
+    operation: Operation,
+    path: &'a [S],
+    start_ns: u64,
+    before: Cost,
+    tally: Tally,
+}
+
+impl<'a, M: Borrow<Meter>, S: AsRef<[u8]>> Span<'a, M, S> {
+    #[inline]
+    pub(crate) fn begin(
+        meter: Option<M>,
+        operation: Operation,
+        path: &'a [S],
+    ) -> Option<Span<'a, M, S>> {
+        meter.map(|meter| {
+            let observing: &Meter = meter.borrow();
+            let (before, start_ns) = (observing.cost(), observing.now_ns());
+            Span { meter, operation, path, start_ns, before, tally: Tally::default() }
+        })
+    }
+
+    /// What the operation counts by itself.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+impl<M: Borrow<Meter>, S: AsRef<[u8]>> Drop for Span<'_, M, S> {
     fn drop(&mut self) {
         let meter: &Meter = self.meter.borrow();
         let duration_ns = meter.now_ns().saturating_sub(self.start_ns);
+        self.tally.tell(meter);
         let (after, before) = (meter.cost(), &self.before);
         let cost = Cost {
             bytes_read: after.bytes_read - before.bytes_read,
@@ -251,7 +300,9 @@ impl<M: Borrow<Meter>> Drop for Span<'_, M> {
             page_misses: after.page_misses - before.page_misses,
             sync_ns: after.sync_ns - before.sync_ns,
         };
-        let prefix = &self.prefix[..self.steps];
+        let mut prefix: [&[u8]; PREFIX_STEPS] = [&[]; PREFIX_STEPS];
+        prefix.iter_mut().zip(self.path).for_each(|(to, step)| *to = step.as_ref());
+        let prefix = &prefix[..self.path.len().min(PREFIX_STEPS)];
         meter.observer.record(self.operation, prefix, duration_ns, &cost);
     }
 }

@@ -53,7 +53,7 @@ pub use merge::{Limits, Merge};
 pub use reader::Reader;
 use reader::Readers;
 pub use repair::{LostCommit, RepairedContext};
-pub use space::{ChunkInfo, ChunkState, SHARED_COMMITS_MAX, SharedPart, Sharing};
+pub use space::{ChunkInfo, ChunkState, SHARED_COMMITS_MAX, SharedChunk, SharedPart, Sharing};
 use tip::Tip;
 pub use write::CommitInfo;
 
@@ -235,7 +235,7 @@ impl Store {
 
     /// Begins an operation of which the observer is told, if there is one.
     fn span(&self, operation: Operation) -> Option<Span<'static>> {
-        Span::begin::<&[u8]>(self.pack.meter().cloned(), operation, &[])
+        Span::begin(self.pack.meter().cloned(), operation, &[])
     }
 
     /// An empty working tree of this store. Other than [`Tree::empty`] it spills to the pack what is

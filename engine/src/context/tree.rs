@@ -24,7 +24,7 @@ pub(crate) use merge::{Resolve, told};
 
 use super::configuration::Configuration;
 use super::hash::{self, TreeHash};
-use super::observer::Operation;
+use super::observer::{Operation, Span, Tally};
 use super::pieces::digest;
 use super::pieces::directory::Directories;
 use super::pieces::entry;
@@ -120,7 +120,12 @@ impl Tree {
     }
 
     pub(crate) fn directories(&self) -> Directories<'_> {
-        Directories { configuration: self.configuration, load: self.load.as_deref() }
+        self.counted_directories(None)
+    }
+
+    /// The same, of which `tally` counts the pieces.
+    fn counted_directories<'a>(&'a self, tally: Option<&'a Tally>) -> Directories<'a> {
+        Directories { configuration: self.configuration, load: self.load.as_deref(), tally }
     }
 
     /// The hash configuration.
@@ -175,13 +180,14 @@ impl Tree {
     }
 
     /// What is at `path`.
-    pub(crate) fn slot<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<Option<Slot>> {
-        let (known, slot) = self.walk(path)?;
+    fn slot<S: AsRef<[u8]>>(&self, path: &[S], tally: Option<&Tally>) -> Result<Option<Slot>> {
+        let (known, slot) = self.walk(path, tally)?;
         Ok((known == path.len()).then_some(slot))
     }
 
     /// How many steps of `path` lead somewhere, and what is there.
-    fn walk<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<(usize, Slot)> {
+    fn walk<S: AsRef<[u8]>>(&self, path: &[S], tally: Option<&Tally>) -> Result<(usize, Slot)> {
+        let directories = self.counted_directories(tally);
         // A path of a usual length takes no memory of its own.
         let (mut few, many): ([&[u8]; 16], Vec<&[u8]>);
         let steps = if path.len() <= 16 {
@@ -196,8 +202,8 @@ impl Tree {
         while known < steps.len() {
             let rest = &steps[known..];
             let found = match &slot {
-                Slot::Node(node) => self.directories().find_path(node, rest)?,
-                Slot::StoredNode(offset) => self.directories().find_stored(*offset, rest)?,
+                Slot::Node(node) => directories.find_path(node, rest)?,
+                Slot::StoredNode(offset) => directories.find_stored(*offset, rest)?,
                 Slot::Embedded(bytes) => entry::find_embedded(bytes, rest)?,
                 _ => None,
             };
@@ -211,14 +217,14 @@ impl Tree {
     ///
     /// Reads at most one object per piece of each directory on the path that no cache holds.
     pub fn find<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<Option<Vec<u8>>> {
-        trace::call(
+        trace::inner_call(
             self.traced.as_ref(),
             Action::Find,
             |to| to.path(path),
             |found: &Option<Vec<u8>>| trace::found(found.as_deref()),
             || {
-                let _span = self.span(Operation::Find, path);
-                match self.slot(path)? {
+                let span = self.span(Operation::Find, path);
+                match self.slot(path, span.as_ref().map(Span::tally))? {
                     Some(slot) => self.bytes(&slot),
                     None => Ok(None),
                 }
@@ -228,28 +234,30 @@ impl Tree {
 
     /// Whether a value is at `path`. Never reads the value.
     pub fn mem<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<bool> {
-        trace::call(
+        trace::inner_call(
             self.traced.as_ref(),
             Action::Mem,
             |to| to.path(path),
             |found| Answer::Flag(*found),
             || {
-                let _span = self.span(Operation::Mem, path);
-                Ok(self.slot(path)?.is_some_and(|slot| slot.is_value()))
+                let span = self.span(Operation::Mem, path);
+                Ok(self
+                    .slot(path, span.as_ref().map(Span::tally))?
+                    .is_some_and(|slot| slot.is_value()))
             },
         )
     }
 
     /// Whether anything is at `path`, a value or a directory.
     pub fn mem_tree<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<bool> {
-        trace::call(
+        trace::inner_call(
             self.traced.as_ref(),
             Action::MemTree,
             |to| to.path(path),
             |found| Answer::Flag(*found),
             || {
-                let _span = self.span(Operation::MemTree, path);
-                Ok(self.slot(path)?.is_some())
+                let span = self.span(Operation::MemTree, path);
+                Ok(self.slot(path, span.as_ref().map(Span::tally))?.is_some())
             },
         )
     }
@@ -257,8 +265,8 @@ impl Tree {
     /// What is at `path`, as a tree of its own; the whole for the empty path.
     pub fn find_tree<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<Option<Tree>> {
         recorded::found_tree(self.traced.as_ref(), path, || {
-            let _span = self.span(Operation::FindTree, path);
-            Ok(self.slot(path)?.map(|slot| self.at(slot)))
+            let span = self.span(Operation::FindTree, path);
+            Ok(self.slot(path, span.as_ref().map(Span::tally))?.map(|slot| self.at(slot)))
         })
     }
 
@@ -288,14 +296,14 @@ impl Tree {
 
     /// How many children the directory at `path` has; 0 for a value or nothing. Reads no child.
     pub fn length<S: AsRef<[u8]>>(&self, path: &[S]) -> Result<u64> {
-        trace::call(
+        trace::inner_call(
             self.traced.as_ref(),
             Action::Length,
             |to| to.path(path),
             |length| Answer::Number(*length),
             || {
-                let _span = self.span(Operation::Length, path);
-                match self.slot(path)? {
+                let span = self.span(Operation::Length, path);
+                match self.slot(path, span.as_ref().map(Span::tally))? {
                     Some(slot) => Ok(self.open(&slot)?.map_or(0, |node| node.count())),
                     None => Ok(0),
                 }
@@ -312,14 +320,16 @@ impl Tree {
         offset: u64,
         length: u64,
     ) -> Result<Vec<(Vec<u8>, Tree)>> {
-        trace::call(
+        trace::inner_call(
             self.traced.as_ref(),
             Action::List,
             |to| to.path(path).number(offset).number(length),
             |page: &Vec<_>| recorded::listed(page),
             || {
-                let _span = self.span(Operation::List, path);
-                let Some(mut slot) = self.slot(path)? else { return Ok(Vec::new()) };
+                let span = self.span(Operation::List, path);
+                let Some(mut slot) = self.slot(path, span.as_ref().map(Span::tally))? else {
+                    return Ok(Vec::new());
+                };
                 if self.directories().settles_late() {
                     self.directories().settle(&mut slot)?;
                 }
@@ -341,7 +351,7 @@ impl Tree {
     /// [`NAME_MAX`], the value longer than [`VALUE_MAX`], or the directory cannot represent the name;
     /// then nothing is changed.
     pub fn add<S: AsRef<[u8]>>(&mut self, path: &[S], value: &[u8]) -> Result<()> {
-        let begun = trace::begin(self.traced.as_ref());
+        let begun = trace::begin_inner(self.traced.as_ref());
         let outcome = self.add_value(path, value);
         trace::end(
             self.traced.as_ref(),
@@ -354,15 +364,16 @@ impl Tree {
     }
 
     fn add_value<S: AsRef<[u8]>>(&mut self, path: &[S], value: &[u8]) -> Result<()> {
-        let _span = self.span_of_change(Operation::Add, path);
+        let span = self.span_of_change(Operation::Add, path);
+        let tally = span.as_ref().map(Span::tally);
         check_value(path, value.len())?;
-        let (known, slot) = self.walk(path)?;
+        let (known, slot) = self.walk(path, tally)?;
         if known == path.len() && self.holds(&slot, value)? {
             return Ok(());
         }
         // Held nodes would look shared, and be copied.
         drop(slot);
-        self.put(path, known, Slot::value(value))
+        self.put(path, known, Slot::value(value), tally)
     }
 
     /// Binds `tree` at `path` in O(path), sharing it. An empty tree removes what is there. A tree of
@@ -381,7 +392,8 @@ impl Tree {
     }
 
     fn bind<S: AsRef<[u8]>>(&mut self, path: &[S], tree: &Tree) -> Result<()> {
-        let _span = self.span_of_change(Operation::AddTree, path);
+        let span = self.span_of_change(Operation::AddTree, path);
+        let tally = span.as_ref().map(Span::tally);
         self.same_configuration(tree)?;
         if tree.is_empty()? {
             return self.remove_at(path);
@@ -401,12 +413,12 @@ impl Tree {
             }
         };
         self.live_bytes = self.live_bytes.saturating_add(live_bytes);
-        let (known, slot) = self.walk(path)?;
+        let (known, slot) = self.walk(path, tally)?;
         if known == path.len() && slot.same(&root) {
             return Ok(());
         }
         drop(slot);
-        self.put(path, known, root)
+        self.put(path, known, root, tally)
     }
 
     fn same_configuration(&self, other: &Tree) -> Result<()> {
@@ -420,19 +432,22 @@ impl Tree {
 
     /// Removes what is at `path`, and the directories above that become empty with it.
     pub fn remove<S: AsRef<[u8]>>(&mut self, path: &[S]) -> Result<()> {
-        let begun = trace::begin(self.traced.as_ref());
+        let begun = trace::begin_inner(self.traced.as_ref());
         let outcome = self.remove_at(path);
         trace::end(self.traced.as_ref(), begun, Action::Remove, |to| to.path(path), &outcome);
         outcome
     }
 
     fn remove_at<S: AsRef<[u8]>>(&mut self, path: &[S]) -> Result<()> {
-        let _span = self.span_of_change(Operation::Remove, path);
+        let span = self.span_of_change(Operation::Remove, path);
+        let tally = span.as_ref().map(Span::tally);
         let mut slot = self.root.clone();
         let mut keep = None;
         for (index, step) in path.iter().enumerate() {
             let Some(node) = self.open(&slot)? else { return Ok(()) };
-            let Some(next) = self.directories().find(&node, step.as_ref())? else { return Ok(()) };
+            let Some(next) = self.counted_directories(tally).find(&node, step.as_ref())? else {
+                return Ok(());
+            };
             if node.count() > 1 {
                 keep = Some(index);
             }
@@ -445,7 +460,7 @@ impl Tree {
             return Ok(());
         };
         self.spill_if_large()?;
-        self.change(|directories, root| {
+        self.change(tally, |directories, root| {
             let mut slot = root;
             for step in &path[..keep] {
                 slot = directories.slot_mut(live(directories, slot)?, step.as_ref())?;
@@ -457,18 +472,25 @@ impl Tree {
     /// Runs a change of the root, and counts what it makes live.
     fn change(
         &mut self,
+        tally: Option<&Tally>,
         action: impl FnOnce(&Directories<'_>, &mut Slot) -> Result<()>,
     ) -> Result<()> {
         let Tree { configuration, load, root, live_bytes, .. } = self;
         let counted = load.as_deref().map(Counted::new);
         let load = counted.as_ref().map(|counted| counted as &dyn Load);
-        let outcome = action(&Directories { configuration: *configuration, load }, root);
+        let outcome = action(&Directories { configuration: *configuration, load, tally }, root);
         *live_bytes += counted.map_or(0, |counted| counted.bytes());
         outcome
     }
 
     /// Binds `new` at `path`, of which `known` steps lead somewhere.
-    fn put<S: AsRef<[u8]>>(&mut self, path: &[S], known: usize, new: Slot) -> Result<()> {
+    fn put<S: AsRef<[u8]>>(
+        &mut self,
+        path: &[S],
+        known: usize,
+        new: Slot,
+        tally: Option<&Tally>,
+    ) -> Result<()> {
         if let Some(step) = path.iter().find(|step| step.as_ref().len() > NAME_MAX) {
             return Err(Error::invalid(format!(
                 "a name of {} bytes is longer than {NAME_MAX}: choose a shorter one",
@@ -482,7 +504,7 @@ impl Tree {
         let steps = (path.len() - known) as u64 + 1;
         self.live_bytes += (names + value) as u64 + ENTRY_BYTES * steps;
         let most = self.configuration.stable_hash();
-        self.change(|directories, root| {
+        self.change(tally, |directories, root| {
             let mut slot = root;
             let above = known.min(path.len().saturating_sub(1));
             for step in &path[..above] {
@@ -517,7 +539,7 @@ impl Tree {
     /// since the last call, and reads the hashes of its stored siblings.
     pub fn hash(&self) -> Result<TreeHash> {
         let answer = |hash: &TreeHash| Answer::Hash(**hash);
-        trace::call(self.traced.as_ref(), Action::Hash, |to| to, answer, || self.root_hash())
+        trace::inner_call(self.traced.as_ref(), Action::Hash, |to| to, answer, || self.root_hash())
     }
 
     fn root_hash(&self) -> Result<TreeHash> {

@@ -56,7 +56,7 @@ impl FileKind {
         (FileKind::Sparse, b'H', "sparse", 1, 1),
         (FileKind::ContextSnapshot, b'X', "context snapshot", 1, 1),
         (FileKind::ImportState, b'I', "import state", 1, 1),
-        (FileKind::Trace, b'T', "trace", 1, 1),
+        (FileKind::Trace, b'T', "trace", 2, 2),
     ];
 
     fn row(self) -> (FileKind, u8, &'static str, u16, u16) {
@@ -201,6 +201,9 @@ fn too_old(file: &str, kind: FileKind, version: u16) -> Error {
     let way_out = match kind {
         FileKind::Pack | FileKind::Control => {
             "make the context again with this release, with `varvite replay` or `varvite context migrate`"
+        }
+        FileKind::Trace => {
+            "record it again with this release, or read it with the version that wrote it"
         }
         _ => {
             "dump each table with the version that wrote it (`varvite table dump`), and load what it \

@@ -1,20 +1,16 @@
-//! Frames: calls as bytes. Names and times are told within a frame, so each is read by itself.
+//! Frames: calls as bytes. Names, times and handles are told within a frame, so each is read by itself.
 //!
-//! Names are interned with a table of a fixed size that forgets: a name may be told again, which costs its bytes.
+//! What is in one: a call, its arguments and its answer; how they are written and read is `frame_builder`'s and
+//! `frame_reader`'s.
 
 use std::ops::Bound;
 
-use super::action::{Action, Answered, Field};
-use crate::error::{Error, Result};
+use super::action::Action;
 use crate::format::checksum::{crc, crc_append, masked};
-use crate::format::codec::{Decoder, Encoder};
 use crate::format::hash::Salt;
 
 /// Bytes of a frame before its calls.
 pub const HEAD: usize = 12;
-
-/// Bytes of calls after which a frame ends.
-pub const FRAME_BYTES: usize = 64 * 1024;
 
 /// The most bytes of a frame's calls.
 pub const FRAME_BYTES_MAX: usize = 1 << 30;
@@ -161,162 +157,6 @@ pub struct Call {
     pub answer: Answer,
 }
 
-const DEPTH: u8 = 0x3f;
-const FAILED: u8 = 0x40;
-const THREAD: u8 = 0x80;
-
-/// Slots of the table of names.
-const SLOTS: usize = 1 << 11;
-
-/// A frame that is being written: its head's room and its calls.
-#[derive(Debug)]
-pub struct FrameBuilder {
-    pub(super) to: Encoder,
-    pub(super) calls: u32,
-    /// For a name's hash its number, plus one, and behind that more of the hash: of most names that are another it
-    /// tells without a look at them.
-    slots: Vec<(u16, u16)>,
-    /// Where names are.
-    names: Vec<(u32, u32)>,
-    /// The steps of the path before.
-    path: Vec<u32>,
-    start_ns: u64,
-    thread: u64,
-}
-
-impl Default for FrameBuilder {
-    fn default() -> Self {
-        let mut builder = FrameBuilder {
-            to: Encoder::new(),
-            calls: 0,
-            slots: vec![(0, 0); SLOTS],
-            names: Vec::new(),
-            path: Vec::new(),
-            start_ns: 0,
-            thread: 0,
-        };
-        builder.clear();
-        builder
-    }
-}
-
-/// The place of a name in the table of names, and more of its hash; which one that is changes no file's meaning.
-fn slot(name: &[u8]) -> (usize, u16) {
-    let ends = (name.first_chunk(), name.last_chunk());
-    let (first, last) = if let (Some(first), Some(last)) = ends {
-        (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
-    } else {
-        let short = name.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        (short, short)
-    };
-    let mixed = first.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        ^ last.wrapping_mul(0xbf58_476d_1ce4_e5b9)
-        ^ name.len() as u64;
-    let hash = mixed.wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((hash >> 53) as usize, (hash >> 37) as u16)
-}
-
-impl FrameBuilder {
-    /// Begins the next frame in the same memory.
-    pub fn clear(&mut self) {
-        let bytes = std::mem::take(&mut self.to).finish();
-        self.to = Encoder::over(bytes);
-        self.to.raw(&[0; HEAD]);
-        self.calls = 0;
-        self.slots.fill((0, 0));
-        self.names.clear();
-        self.path.clear();
-        (self.start_ns, self.thread) = (0, 0);
-    }
-
-    /// Whether it is time for the next one.
-    pub fn is_full(&self) -> bool {
-        self.to.bytes().len() >= HEAD + FRAME_BYTES
-    }
-
-    /// Begins a call; arguments and answer follow.
-    pub fn call(&mut self, head: &CallHead, failed: bool) {
-        self.calls += 1;
-        self.to.u8(head.action.number());
-        let other_thread = head.thread != self.thread;
-        let flags = head.depth.min(DEPTH)
-            | if failed { FAILED } else { 0 }
-            | if other_thread { THREAD } else { 0 };
-        self.to.u8(flags);
-        if other_thread {
-            self.thread = head.thread;
-            self.to.varint(head.thread);
-        }
-        let moved = head.start_ns.wrapping_sub(self.start_ns) as i64;
-        self.start_ns = head.start_ns;
-        self.to.varint(((moved << 1) ^ (moved >> 63)) as u64);
-        self.to.varint(head.duration_ns);
-    }
-
-    /// A path, as far as it differs from the one before.
-    pub fn path<S: AsRef<[u8]>>(&mut self, path: &[S]) {
-        let same = |(step, number): &(&S, &u32)| self.name(**number) == step.as_ref();
-        let shared = path.iter().zip(&self.path).take_while(same).count();
-        self.path.truncate(shared);
-        self.to.varint(shared as u64);
-        self.to.varint((path.len() - shared) as u64);
-        for step in &path[shared..] {
-            self.step(step.as_ref());
-        }
-    }
-
-    fn name(&self, number: u32) -> &[u8] {
-        let (start, end) = self.names[number as usize];
-        &self.to.bytes()[start as usize..end as usize]
-    }
-
-    fn step(&mut self, step: &[u8]) {
-        let (slot, tag) = slot(step);
-        let (number, other) = self.slots[slot];
-        let known = u32::from(number).checked_sub(1).filter(|_| other == tag);
-        if let Some(number) = known.filter(|number| self.name(*number) == step) {
-            self.to.varint(u64::from(number) + 1);
-            self.path.push(number);
-            return;
-        }
-        let number = self.names.len() as u32;
-        self.to.u8(0);
-        self.to.bytes_with_length(step);
-        let end = self.to.bytes().len() as u32;
-        self.names.push((end - step.len() as u32, end));
-        self.path.push(number);
-        // Names behind these are told again, too.
-        self.slots[slot] = (u16::try_from(number + 1).unwrap_or(0), tag);
-    }
-
-    /// An answer of the kind that its action has.
-    pub fn answer(&mut self, answer: &Answer) {
-        match answer {
-            Answer::Nothing | Answer::Failed => {}
-            Answer::Flag(flag) => self.to.u8(u8::from(*flag)),
-            Answer::Number(number) | Answer::Handle(number) => self.to.varint(*number),
-            Answer::Digest(None) => self.to.u8(0),
-            Answer::Digest(Some(digest)) => {
-                self.to.varint(digest.length.saturating_add(1));
-                self.to.u32(digest.hash);
-            }
-            Answer::Hash(hash) => self.to.raw(hash),
-        }
-    }
-
-    /// The bytes of the frame, which begins at `offset` of the file `identity`.
-    pub fn seal(&mut self, identity: u64, offset: u64) -> &[u8] {
-        let mut bytes = std::mem::take(&mut self.to).finish();
-        let length = (bytes.len() - HEAD) as u32;
-        bytes[4..8].copy_from_slice(&length.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.calls.to_le_bytes());
-        let checksum = frame_checksum(identity, offset, &bytes[4..]);
-        bytes[..4].copy_from_slice(&checksum.to_le_bytes());
-        self.to = Encoder::after(bytes);
-        self.to.bytes()
-    }
-}
-
 /// The checksum of a frame's bytes behind it, in the file `identity` at `offset`.
 pub fn frame_checksum(identity: u64, offset: u64, rest: &[u8]) -> u32 {
     let mut place = [0; 16];
@@ -335,181 +175,30 @@ pub struct CallHead {
     pub duration_ns: u64,
 }
 
-/// Reads the calls of a frame, one after the other.
-#[derive(Debug, Default)]
-pub struct FrameReader {
-    /// What the frame has, and how much of it was read.
-    bytes: Vec<u8>,
-    position: usize,
-    base: u64,
-    calls: u32,
-    names: Vec<(usize, usize)>,
-    path: Vec<u32>,
-    start_ns: u64,
-    thread: u64,
+/// Flags of a call: its depth, that it failed, and that a thread follows.
+pub const DEPTH: u8 = 0x3f;
+pub const FAILED: u8 = 0x40;
+pub const THREAD: u8 = 0x80;
+
+/// Names that are shorter have no number: a number is hardly shorter, and takes a look.
+pub const NUMBERED: usize = 4;
+
+/// Paths of more steps are told whole.
+pub const STEPS: usize = 16;
+
+/// Bytes that say which steps of a path of so many are others than before.
+pub fn others_bytes(steps: usize) -> usize {
+    1 + usize::from(steps > 8)
 }
 
-impl FrameReader {
-    /// Of a frame whose calls begin at `base` of the file.
-    pub fn new(bytes: Vec<u8>, base: u64, calls: u32) -> FrameReader {
-        FrameReader { bytes, base, calls, ..FrameReader::default() }
-    }
-
-    /// The next call; none at the end. `Corrupt` for bytes that no recorder writes.
-    pub fn next(&mut self, file: &str) -> Result<Option<Call>> {
-        let rest = self.bytes.get(self.position..).unwrap_or_default();
-        if self.calls == 0 && rest.is_empty() {
-            return Ok(None);
-        }
-        let bytes = std::mem::take(&mut self.bytes);
-        let at = self.base + self.position as u64;
-        let mut from = Decoder::new(file, at, &bytes[self.position..]);
-        let call = self.read(&mut from, &bytes);
-        self.position = bytes.len() - from.remaining();
-        self.bytes = bytes;
-        match (call, self.calls) {
-            (Ok(_), 0) => Err(Error::corrupt(file, at, "the end of a frame", "another call")),
-            (Ok(call), calls) => {
-                self.calls = calls - 1;
-                Ok(Some(call))
-            }
-            (Err(error), _) => Err(error),
-        }
-    }
-
-    fn read(&mut self, from: &mut Decoder<'_>, all: &[u8]) -> Result<Call> {
-        let start = from.clone();
-        let number = from.u8()?;
-        let action =
-            Action::of(number).ok_or_else(|| start.corrupt("an action of this version", number))?;
-        let flags = from.u8()?;
-        if flags & THREAD != 0 {
-            self.thread = from.varint()?;
-        }
-        let moved = from.varint()?;
-        let moved = (moved >> 1) as i64 ^ -((moved & 1) as i64);
-        self.start_ns = self.start_ns.wrapping_add(moved as u64);
-        let duration_ns = from.varint()?;
-        let mut arguments = Vec::with_capacity(action.fields().len());
-        for field in action.fields() {
-            arguments.push(self.argument(*field, from, all)?);
-        }
-        let failed = flags & FAILED != 0;
-        let answer = if failed { Answer::Failed } else { answer(action, from)? };
-        let (depth, thread, start_ns) = (flags & DEPTH, self.thread, self.start_ns);
-        Ok(Call { action, depth, thread, start_ns, duration_ns, arguments, answer })
-    }
-
-    fn argument(&mut self, field: Field, from: &mut Decoder<'_>, all: &[u8]) -> Result<Argument> {
-        Ok(match field {
-            Field::Handle => Argument::Handle(from.varint()?),
-            Field::Number => Argument::Number(from.varint()?),
-            Field::Bytes => Argument::Bytes(from.bytes_with_length()?.to_vec()),
-            Field::Hash => Argument::Hash(hash(from)?),
-            Field::Path => Argument::Path(self.steps(from, all)?),
-            Field::Keys => {
-                let count = from.count(1)?;
-                let keys = (0..count).map(|_| from.bytes_with_length().map(<[u8]>::to_vec));
-                Argument::Keys(keys.collect::<Result<_>>()?)
-            }
-            Field::Entries => {
-                let count = from.count(3)?;
-                let mut entries = Vec::new();
-                for _ in 0..count {
-                    let path = self.steps(from, all)?;
-                    entries.push((path, from.bytes_with_length()?.to_vec()));
-                }
-                Argument::Entries(entries)
-            }
-            Field::Range => Argument::Range(bound(from)?, bound(from)?),
-            Field::Updates => {
-                let count = from.count(2)?;
-                Argument::Updates((0..count).map(|_| update(from)).collect::<Result<_>>()?)
-            }
-        })
-    }
-
-    fn steps(&mut self, from: &mut Decoder<'_>, all: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let start = from.clone();
-        let shared = from.varint()?;
-        if shared > self.path.len() as u64 {
-            return Err(start.corrupt(format_args!("{} steps at most", self.path.len()), shared));
-        }
-        self.path.truncate(shared as usize);
-        let count = from.count(1)?;
-        for _ in 0..count {
-            let start = from.clone();
-            let number = match from.varint()?.checked_sub(1) {
-                Some(number) if number < self.names.len() as u64 => number as u32,
-                Some(number) => {
-                    let names = self.names.len();
-                    return Err(start.corrupt(format_args!("one of {names} names"), number));
-                }
-                None => {
-                    let name = from.bytes_with_length()?;
-                    let end = all.len() - from.remaining();
-                    self.names.push((end - name.len(), end));
-                    self.names.len() as u32 - 1
-                }
-            };
-            self.path.push(number);
-        }
-        let name = |number: &u32| {
-            let (start, end) = self.names[*number as usize];
-            all[start..end].to_vec()
-        };
-        Ok(self.path.iter().map(name).collect())
-    }
+/// A difference as a number that is small when it is near 0 on either side.
+#[inline]
+pub fn zigzag(difference: u64) -> u64 {
+    let difference = difference as i64;
+    ((difference << 1) ^ (difference >> 63)) as u64
 }
 
-fn hash(from: &mut Decoder<'_>) -> Result<[u8; 32]> {
-    Ok(from.raw(32)?.try_into().expect("raw gives as many bytes as are asked for"))
-}
-
-fn update(from: &mut Decoder<'_>) -> Result<KeyUpdate> {
-    let start = from.clone();
-    let bytes = |from: &mut Decoder<'_>| from.bytes_with_length().map(<[u8]>::to_vec);
-    Ok(match from.u8()? {
-        0 => KeyUpdate::Insert(bytes(from)?, bytes(from)?),
-        1 => KeyUpdate::Delete(bytes(from)?),
-        2 => KeyUpdate::Upsert(bytes(from)?, bytes(from)?),
-        3 => {
-            let key = bytes(from)?;
-            from.bytes_with_length()?;
-            KeyUpdate::Large(key)
-        }
-        4 => KeyUpdate::DeleteRange(bound(from)?, bound(from)?),
-        other => return Err(start.corrupt("an update from 0 to 4", other)),
-    })
-}
-
-fn bound(from: &mut Decoder<'_>) -> Result<Bound<Vec<u8>>> {
-    let start = from.clone();
-    let kind = from.u8()?;
-    let key = |from: &mut Decoder<'_>| from.bytes_with_length().map(<[u8]>::to_vec);
-    match kind {
-        0 => Ok(Bound::Unbounded),
-        1 => key(from).map(Bound::Included),
-        2 => key(from).map(Bound::Excluded),
-        other => Err(start.corrupt("a bound from 0 to 2", other)),
-    }
-}
-
-fn answer(action: Action, from: &mut Decoder<'_>) -> Result<Answer> {
-    let start = from.clone();
-    Ok(match action.answered() {
-        Answered::Nothing => Answer::Nothing,
-        Answered::Flag => match from.u8()? {
-            0 => Answer::Flag(false),
-            1 => Answer::Flag(true),
-            other => return Err(start.corrupt("yes or no", other)),
-        },
-        Answered::Number => Answer::Number(from.varint()?),
-        Answered::Handle => Answer::Handle(from.varint()?),
-        Answered::Hash => Answer::Hash(hash(from)?),
-        Answered::Digest => match from.varint()?.checked_sub(1) {
-            None => Answer::Digest(None),
-            Some(length) => Answer::Digest(Some(Digest { length, hash: from.u32()? })),
-        },
-    })
+/// The difference of such a number.
+pub fn unzigzag(number: u64) -> u64 {
+    (number >> 1) ^ (number & 1).wrapping_neg()
 }

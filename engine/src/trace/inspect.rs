@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::frame::{Call, FrameReader, HEAD, frame_checksum};
+use super::frame::{Call, HEAD, frame_checksum};
+use super::frame_reader::FrameReader;
 use crate::format::header::{self, FileKind, Header};
 use crate::outline::Outline;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::frame::{Call, FRAME_BYTES_MAX, FrameReader, HEAD, frame_checksum};
+use super::frame::{Call, FRAME_BYTES_MAX, HEAD, frame_checksum};
+use super::frame_reader::FrameReader;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Result};
 use crate::format::header::{FileKind, Header, LENGTH};
@@ -10,7 +11,7 @@ use crate::format::header::{FileKind, Header, LENGTH};
 /// Bytes that are looked through at once for a frame behind one whose length cannot be right.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// Frames that are longer are not found so; those of recorders end with the call that fills 64 KiB.
+/// Frames that are longer are not found so; those of recorders end with the call that brings them to 128 KiB.
 const SOUGHT_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes whose checksum is compared at most, so that a file made for it cannot cost much.

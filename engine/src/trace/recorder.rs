@@ -8,7 +8,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::action::Action;
-use super::frame::{Answer, CallHead, Digest, FrameBuilder};
+use super::frame::{Answer, CallHead, Digest};
+use super::frame_builder::FrameBuilder;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::Result;
 use crate::format::header::{FileKind, Header, LENGTH};
@@ -36,8 +37,8 @@ const DEPTHS: usize = 64;
 
 /// Writes down every call of the stores and sessions that are given it.
 ///
-/// A call costs some ten nanoseconds a step of its path, the bytes of its arguments, two readings of the
-/// clock and a lock; every 64 KiB one write. Nothing is synced before [`Recorder::finish`].
+/// A call costs some nanoseconds a step of its path, the bytes of its arguments, two readings of the
+/// clock and a lock; every 64 KiB one write of whole pages. Nothing is synced before [`Recorder::finish`].
 ///
 /// ```
 /// use std::time::Instant;
@@ -96,6 +97,8 @@ pub(crate) struct Begun {
     aside_ns: u64,
     thread: u64,
     depth: u8,
+    /// Whether calls of the thread are deeper until it ends.
+    is_outer: bool,
 }
 
 /// Takes the arguments of a call in the order of its fields.
@@ -103,7 +106,8 @@ pub(crate) struct Arguments<'a>(&'a mut FrameBuilder);
 
 impl Arguments<'_> {
     pub fn handle(&mut self, handle: u64) -> &mut Self {
-        self.number(handle)
+        self.0.handle(handle);
+        self
     }
 
     pub fn number(&mut self, number: u64) -> &mut Self {
@@ -196,7 +200,7 @@ impl Recorder {
                 file,
                 identity,
                 offset: LENGTH as u64,
-                frame: FrameBuilder::default(),
+                frame: FrameBuilder::new(LENGTH as u64),
                 calls: 0,
                 outcome: Ok(()),
             }),
@@ -229,7 +233,21 @@ impl Recorder {
     pub(crate) fn begin(&self) -> Begun {
         let thread = self.host.thread();
         let depth = self.depths[thread as usize % DEPTHS].fetch_add(1, Ordering::Relaxed);
-        Begun { start_ns: self.host.now_ns(), aside_ns: 0, thread, depth: depth.min(63) as u8 }
+        let (start_ns, depth) = (self.host.now_ns(), depth.min(63) as u8);
+        Begun { start_ns, aside_ns: 0, thread, depth, is_outer: true }
+    }
+
+    /// Begins a call in which the engine makes no other. One that a host's observer makes in it is the host's own.
+    #[inline]
+    pub(crate) fn begin_inner(&self) -> Begun {
+        let thread = self.host.thread();
+        let depth = self.depth_of(thread);
+        Begun { start_ns: self.host.now_ns(), aside_ns: 0, thread, depth, is_outer: false }
+    }
+
+    #[inline]
+    fn depth_of(&self, thread: u64) -> u8 {
+        self.depths[thread as usize % DEPTHS].load(Ordering::Relaxed).min(63) as u8
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
@@ -271,8 +289,8 @@ impl Recorder {
         answer: Answer,
     ) {
         let thread = self.host.thread();
-        let depth = self.depths[thread as usize % DEPTHS].load(Ordering::Relaxed).min(63) as u8;
-        let begun = Begun { start_ns, aside_ns: 0, thread, depth };
+        let depth = self.depth_of(thread);
+        let begun = Begun { start_ns, aside_ns: 0, thread, depth, is_outer: false };
         self.write((begun, duration_ns), action, arguments, answer);
     }
 
@@ -290,18 +308,23 @@ impl Recorder {
         if writing.outcome.is_err() {
             return;
         }
-        writing.frame.call(&head, answer == Answer::Failed);
+        writing.frame.call(&head, matches!(answer, Answer::Failed));
         arguments(&mut Arguments(&mut writing.frame));
         writing.frame.answer(&answer);
+        writing.frame.expect();
         writing.calls += 1;
-        if writing.frame.is_full() {
+        let offset = writing.offset;
+        if writing.frame.is_full(offset) {
             writing.write();
         }
     }
 
     /// Takes back what began and is no call.
+    #[inline]
     pub(crate) fn forget(&self, begun: Begun) {
-        self.depths[begun.thread as usize % DEPTHS].fetch_sub(1, Ordering::Relaxed);
+        if begun.is_outer {
+            self.depths[begun.thread as usize % DEPTHS].fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     fn new_handle(&self) -> u64 {
@@ -317,7 +340,7 @@ impl Writing {
             self.outcome = self.file.write_at(self.offset, bytes);
             self.offset += bytes.len() as u64;
         }
-        self.frame.clear();
+        self.frame.clear(self.offset);
     }
 }
 
@@ -357,7 +380,7 @@ impl Traced {
 
 impl Clone for Traced {
     fn clone(&self) -> Self {
-        let begun = self.recorder.begin();
+        let begun = self.recorder.begin_inner();
         let copy = Traced::new(&self.recorder);
         let answer = Answer::Handle(copy.handle);
         self.recorder.end(begun, Action::Clone, |to| to.handle(self.handle), answer);
@@ -367,7 +390,7 @@ impl Clone for Traced {
 
 impl Drop for Traced {
     fn drop(&mut self) {
-        let begun = self.recorder.begin();
+        let begun = self.recorder.begin_inner();
         let handle = self.handle;
         self.recorder.end(begun, Action::Release, |to| to.handle(handle), Answer::Nothing);
     }
@@ -403,12 +426,35 @@ pub(crate) fn call<T>(
     outcome
 }
 
+/// The same of a call in which nobody makes another.
+#[inline]
+pub(crate) fn inner_call<T>(
+    traced: Option<&Traced>,
+    action: Action,
+    arguments: impl for<'a, 'b> FnOnce(&'a mut Arguments<'b>) -> &'a mut Arguments<'b>,
+    answer: impl FnOnce(&T) -> Answer,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let Some(Traced { recorder, handle }) = traced else { return work() };
+    let begun = recorder.begin_inner();
+    let outcome = work();
+    let answer = outcome.as_ref().map_or(Answer::Failed, answer);
+    recorder.end(begun, action, |to| arguments(to.handle(*handle)), answer);
+    outcome
+}
+
 /// Begins a call on `traced` that changes it, if anything is recorded.
 pub(crate) fn begin(traced: Option<&Traced>) -> Option<Begun> {
     Some(traced?.recorder.begin())
 }
 
-/// Ends what [`begin`] began.
+/// The same of a call in which nobody makes another.
+#[inline]
+pub(crate) fn begin_inner(traced: Option<&Traced>) -> Option<Begun> {
+    Some(traced?.recorder.begin_inner())
+}
+
+/// Ends a call on `traced`, if it began.
 pub(crate) fn end(
     traced: Option<&Traced>,
     begun: Option<Begun>,

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use varvite::context::{
-    CommitHash, CommitInfo, Cost, Observer, Operation, Options, PREFIX_STEPS, Store, Tree, TreeHash,
+    CommitHash, CommitInfo, Cost, Depth, Observer, Operation, Options, Order, PREFIX_STEPS, Store,
+    Tree, TreeHash,
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -190,4 +191,71 @@ fn trees_that_are_dropped_leave_the_next_block_nothing_to_read_again() {
             assert!(with.1 <= bytes, "{} bytes read instead of {bytes}", with.1);
         }
     }
+}
+
+/// How many pieces an operation looked at.
+fn pieces(event: &Event) -> u64 {
+    event.3.node_hits + event.3.node_misses
+}
+
+#[test]
+fn pieces_that_an_operation_within_another_looks_at_are_told_of_both() {
+    let notes = Arc::new(Notes::default());
+    let options = Options { observer: Some(notes.clone()), ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut tree = store.empty_tree();
+    let path = |number: u64| ["data".to_owned(), format!("{number:05}"), "x".to_owned()];
+    for number in 0..3_000 {
+        tree.add(&path(number), b"value").unwrap();
+    }
+    let hash = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    let tree = store.checkout(&hash).unwrap();
+    // The directory is branches and leaves, each in memory by now or decoded.
+    for number in [7, 7, 7] {
+        notes.take();
+        assert!(tree.find(&path(number)).unwrap().is_some());
+    }
+    let alone = notes.one();
+    assert!(pieces(&alone) >= 3, "{alone:?}");
+    let mut inner = 0;
+    tree.fold(&["data"], Some(Depth::Eq(1)), Order::Sorted, |_, _| {
+        inner += 1;
+        tree.find(&path(7)).map(drop)
+    })
+    .unwrap();
+    let mut events = notes.take();
+    let fold = events.pop().unwrap();
+    assert_eq!((fold.0, inner), (Operation::Fold, 3_000));
+    // It finds its own directory first.
+    events.retain(|event| event.0 == Operation::Find);
+    assert_eq!(events.len(), 3_000);
+    assert!(events.iter().all(|find| pieces(find) == pieces(&alone)));
+    assert!(pieces(&fold) > 3_000 * pieces(&alone), "{fold:?}");
+    // A change looks first, and then takes what it changes.
+    let mut changed = tree.clone();
+    changed.add(&path(7), b"other").unwrap();
+    assert!(pieces(&notes.one()) >= 2 * pieces(&alone) - 1);
+    changed.remove(&path(8)).unwrap();
+    assert!(pieces(&notes.one()) > 0);
+}
+
+#[test]
+fn what_threads_look_at_is_told_once_or_more_and_never_less() {
+    let notes = Arc::new(Notes::default());
+    let options = Options { observer: Some(notes.clone()), ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["a", "b", "long"], &[1; 100]).unwrap();
+    let hash = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    let tree = store.checkout(&hash).unwrap();
+    (0..3).for_each(|_| assert!(tree.mem(&["a", "b", "long"]).unwrap()));
+    let alone = pieces(notes.take().last().unwrap());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..500).for_each(|_| assert!(tree.mem(&["a", "b", "long"]).unwrap())));
+        }
+    });
+    let events = notes.take();
+    assert_eq!(events.len(), 2_000);
+    assert!(events.iter().all(|event| pieces(event) >= alone));
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use varvite::context::{
-    Change, CommitHash, CommitInfo, Options, SHARED_COMMITS_MAX, Sharing, Store, Tree,
+    Change, CommitHash, CommitInfo, Options, SHARED_COMMITS_MAX, SharedChunk, Sharing, Store, Tree,
 };
 use varvite::disk::memory::MemoryDisk;
 use varvite::{Error, Kind, Result};
@@ -13,8 +13,12 @@ use crate::random::Random;
 
 /// A store of commits in a row, each with some changes in many and in few directories.
 fn history(seed: u64, commits: usize) -> (Store, Vec<CommitHash>) {
+    history_of(seed, commits, Options::default())
+}
+
+fn history_of(seed: u64, commits: usize, options: Options) -> (Store, Vec<CommitHash>) {
     let mut random = Random::new(seed);
-    let mut store = Store::create(MemoryDisk::seeded(seed), Options::default()).unwrap();
+    let mut store = Store::create(MemoryDisk::seeded(seed), options).unwrap();
     let (mut tree, mut all) = (store.empty_tree(), Vec::new());
     for _ in 0..3_000 {
         put(&mut tree, &mut random);
@@ -90,6 +94,50 @@ fn what_commits_share_adds_up_to_what_each_holds_and_all_to_the_pack() {
         let checked = store.check().unwrap();
         assert_eq!(held(&all, None).0, checked.nodes + checked.values, "{seed}");
         assert!(held(&all, None).1 < store.stats().pack_bytes);
+    }
+}
+
+/// Of each chunk what the commits hold; what a collection leaves of it is about that.
+#[test]
+fn what_commits_hold_is_told_chunk_by_chunk() {
+    for seed in 1..4 {
+        let options = Options { seed: Some(seed), chunk_bytes: 8_000, ..Options::default() };
+        let (mut store, commits) = history_of(seed, 30, options);
+        let before = store.chunks();
+        assert!(before.len() > 10, "{}", before.len());
+        // In steps, of which each says how far it came: what is newer is counted whole.
+        let whole = counted(&store, &commits, 1_000_000);
+        let mut sharing = store.sharing(&commits).unwrap();
+        assert!(sharing.chunks().is_empty() && sharing.next_offset().is_some());
+        while sharing.step(&store, 40).unwrap() {
+            let next = sharing.next_offset().unwrap();
+            let done = |it: &SharedChunk| it.base > next;
+            let now: Vec<_> = sharing.chunks().into_iter().filter(done).collect();
+            assert_eq!(now, whole.chunks()[..now.len()]);
+        }
+        assert_eq!((sharing.chunks(), sharing.next_offset()), (whole.chunks(), None));
+        let sum = |sharing: &Sharing| {
+            let chunks = sharing.chunks();
+            chunks.iter().fold((0, 0), |sum, it| (sum.0 + it.pieces, sum.1 + it.bytes))
+        };
+        assert_eq!(sum(&whole), held(&whole, None));
+        for chunk in whole.chunks() {
+            let own = before.iter().find(|it| it.base == chunk.base).expect("it is a chunk");
+            assert!((1..=own.disk_bytes).contains(&chunk.bytes), "{chunk:?} of {own:?}");
+        }
+        // None holds what was before it, but for what is shared.
+        let last = counted(&store, &commits[29..], 100);
+        assert!(sum(&last).1 < sum(&whole).1);
+        store.collect(&commits[29]).unwrap();
+        while store.collect_step(1_000).unwrap() {}
+        let after = store.chunks();
+        let left: u64 = after[..after.len() - 1].iter().map(|it| it.disk_bytes).sum();
+        let base = after[after.len() - 1].base;
+        let expected: u64 =
+            last.chunks().iter().filter(|it| it.base < base).map(|it| it.bytes).sum();
+        assert!((expected..2 * expected + 8_000).contains(&left), "{left}, held {expected}");
+        // The same is found in what it made of the chunks.
+        assert_eq!(sum(&counted(&store, &commits[29..], 100)).0, sum(&last).0);
     }
 }
 

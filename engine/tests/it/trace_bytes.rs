@@ -212,6 +212,13 @@ mod tests {
         let bytes = traces.bytes("a").unwrap();
         let (all, end) = calls(&bytes);
         assert_eq!((all.len(), end.unwrap().frames), (3_000, 4));
+        // Each but the last ends where pages of the file do.
+        let mut offset = 32;
+        for end in [1 << 16, 2 << 16, 3 << 16, bytes.len()] {
+            let length = u32::from_le_bytes(bytes[offset + 4..offset + 8].try_into().unwrap());
+            offset += 12 + length as usize;
+            assert_eq!(offset, end);
+        }
         let mut random = Random::new(3);
         for _ in 0..300 {
             let cut = 32 + random.below(bytes.len() as u64 - 32) as usize;

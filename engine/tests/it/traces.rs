@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use varvite::context::{self, CommitInfo, Configuration, Depth, Index, Order, Store, Tree};
 use varvite::disk::Disk;
@@ -295,6 +295,60 @@ fn threads_write_one_trace_and_every_call_is_whole() {
         let Argument::Path(path) = &call.arguments[1] else { panic!("{call:?}") };
         assert_eq!(call.answer, Answer::Digest(Some(Digest::of(&path[1]))), "{call:?}");
     }
+}
+
+#[test]
+fn what_the_engine_calls_to_take_a_tree_over_is_within_that_call() {
+    let recording = Recording::new();
+    let mut from = recording.store().empty_tree();
+    from.add(&["a", "b"], &[1; 20]).unwrap();
+    let recorder = Some(recording.1.clone());
+    let options = context::Options { recorder, ..context::Options::default() };
+    let store = Store::create(MemoryDisk::seeded(2), options).unwrap();
+    let mut into = store.empty_tree();
+    into.add_tree(&["x"], &from).unwrap();
+    assert!(into.mem(&["x", "a", "b"]).unwrap());
+    let calls = recording.calls();
+    let told: Vec<_> = calls.iter().map(|call| (call.action, call.depth)).collect();
+    let at = told.iter().position(|call| *call == (Action::AddTree, 0)).unwrap();
+    assert_eq!(told[at - 1], (Action::Fold, 1), "{told:?}");
+    assert_eq!(told[at + 1], (Action::Mem, 0), "{told:?}");
+}
+
+/// Looks at a tree whenever it is told of another's operation.
+struct Looks(Mutex<Option<Tree>>);
+
+impl context::Observer for Looks {
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    fn record(&self, _: context::Operation, _: &[&[u8]], _: u64, _: &context::Cost) {
+        let tree = self.0.lock().unwrap().take();
+        if let Some(tree) = tree {
+            assert!(tree.mem(&["seen"]).unwrap());
+        }
+    }
+}
+
+#[test]
+fn what_an_observer_calls_within_a_lookup_is_the_hosts_own() {
+    let recording = Recording::new();
+    let plain = recording.store();
+    let mut other = plain.empty_tree();
+    other.add(&["seen"], b"1").unwrap();
+    let looks = Arc::new(Looks(Mutex::new(Some(other))));
+    let options = context::Options {
+        recorder: Some(recording.1.clone()),
+        observer: Some(looks),
+        ..context::Options::default()
+    };
+    let store = Store::create(MemoryDisk::seeded(2), options).unwrap();
+    assert!(store.empty_tree().find(&["absent"]).unwrap().is_none());
+    let calls = recording.calls();
+    let told: Vec<_> = calls.iter().map(|call| (call.action, call.depth)).collect();
+    let within = [(Action::Mem, 0), (Action::Release, 0), (Action::Find, 0), (Action::Release, 0)];
+    assert!(told.ends_with(&within), "{told:?}");
 }
 
 /// Host's calls within a fold are the host's own, and the fold has its digest and where the host ended it.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use varvite::context::{CommitHash, SHARED_COMMITS_MAX, SharedPart, Sharing, Store};
 
 use super::context::{context, named};
+use super::space::held;
 use super::text::{hash, head, shown};
 use super::{Made, State, Until};
 use crate::answer::{Answer, Fault};
@@ -124,7 +125,7 @@ fn counted(
     let parts = walk.parts();
     let mut said = json!({
         "counted": walk.counted(), "pieces": pieces, "is_cut": is_left, "is_too_wide": is_too_wide, "next": next,
-        "commits": rows(&store, commits, &parts)?, "parts": listed(&parts),
+        "commits": rows(&store, commits, &parts)?, "parts": listed(&parts), "chunks": held(&store, &walk),
     });
     let sum = |of: fn(&SharedPart) -> u64| parts.iter().map(of).sum::<u64>();
     said["bytes"] = sum(|part| part.bytes).into();

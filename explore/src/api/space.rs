@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use varvite::context::{ChunkInfo, ChunkState, Store};
+use varvite::context::{ChunkInfo, ChunkState, Sharing, Store};
 
 use super::{Made, State, Until};
 use crate::answer::Answer;
@@ -28,19 +28,42 @@ fn category(name: &str) -> &'static str {
     }
 }
 
+fn state(chunk: &ChunkInfo) -> &'static str {
+    match chunk.state {
+        ChunkState::Sparse => "sparse",
+        ChunkState::Gone => "gone",
+        ChunkState::Lower => "lower",
+        _ => "whole",
+    }
+}
+
 /// The chunks of a context, the newest first, each with what collections took of it.
 fn chunks(store: &Store) -> Vec<Value> {
     let row = |chunk: &ChunkInfo| {
-        let state = match chunk.state {
-            ChunkState::Sparse => "sparse",
-            ChunkState::Gone => "gone",
-            ChunkState::Lower => "lower",
-            _ => "whole",
-        };
         let taken = chunk.written_bytes.saturating_sub(chunk.disk_bytes);
         json!({
-            "number": chunk.number, "chunks": chunk.count, "base": chunk.base, "state": state,
+            "number": chunk.number, "chunks": chunk.count, "base": chunk.base, "state": state(chunk),
             "written_bytes": chunk.written_bytes, "disk_bytes": chunk.disk_bytes, "taken_bytes": taken,
+        })
+    };
+    store.chunks().iter().rev().take(LISTED).map(row).collect()
+}
+
+/// The same chunks, each with what the commits of `walk` hold of it and what is dead for them, once that was counted.
+pub fn held(store: &Store, walk: &Sharing) -> Vec<Value> {
+    let counted = walk.chunks();
+    let mut left = &counted[..];
+    let row = |chunk: &ChunkInfo| {
+        // Newer ones were taken before. What a chunk was when it was counted may be a part of what it is by now.
+        let (held, older) = left.split_at(left.partition_point(|it| it.base >= chunk.base));
+        left = older;
+        let (pieces, bytes) =
+            held.iter().fold((0, 0), |sum, it| (sum.0 + it.pieces, sum.1 + it.bytes));
+        let is_counted = walk.next_offset().is_none_or(|next| next < chunk.base);
+        json!({
+            "number": chunk.number, "chunks": chunk.count, "base": chunk.base, "state": state(chunk),
+            "disk_bytes": chunk.disk_bytes, "held_pieces": pieces, "held_bytes": bytes,
+            "dead_bytes": is_counted.then(|| chunk.disk_bytes.saturating_sub(bytes)),
         })
     };
     store.chunks().iter().rev().take(LISTED).map(row).collect()

@@ -134,6 +134,20 @@ fn sharing_is_what_the_engine_counts_however_many_answers_it_takes() {
         assert_eq!(row["some_bytes"], bytes(&|of| holds(of) && of != own && of != 0b111));
     }
     assert!(found[0]["own_bytes"].as_u64().unwrap() > 100, "{said}");
+    // Chunk by chunk what they hold, and the rest of each file is dead for them.
+    let chunks = rows(&said, "chunks");
+    let sum = |name: &str| chunks.iter().map(|it| it[name].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(chunks.len(), store.chunks().len());
+    assert_eq!((sum("held_bytes"), sum("held_pieces")), (bytes(&|_| true), sharing.counted()));
+    assert_eq!(sum("dead_bytes"), sum("disk_bytes") - sum("held_bytes"));
+    let newest = world.json("/api/sharing?last=1");
+    let dead = |said: &Value| rows(said, "chunks")[0]["dead_bytes"].as_u64().unwrap();
+    assert!(dead(&newest) > dead(&said) + 100, "{newest}");
+    let part = world.json("/api/sharing?pieces=3");
+    assert_eq!(
+        (&part["is_cut"], &rows(&part, "chunks")[0]["dead_bytes"]),
+        (&true.into(), &Value::Null)
+    );
     assert_eq!(
         (&said["counted"], &said["bytes"]),
         (&sharing.counted().into(), &bytes(&|_| true).into())

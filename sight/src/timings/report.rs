@@ -137,10 +137,9 @@ impl Report {
 impl Action {
     fn of(all: &[&Sums], prefix: String) -> Action {
         let id = all[0].action;
-        let mut durations = all[0].durations.clone();
-        for sums in &all[1..] {
-            // Both grow by themselves, so this cannot fail.
-            let _ = durations.add(&sums.durations);
+        let mut durations = Histogram::new(2).expect("two digits are a precision that there is");
+        for sums in all {
+            sums.durations.add_to(&mut durations);
         }
         let sum = |of: fn(&Sums) -> u64| all.iter().map(|sums| of(sums)).sum::<u64>();
         let total_ns = sum(|sums| sums.total_ns);

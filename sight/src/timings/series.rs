@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use hdrhistogram::Histogram;
 use rapidhash::fast::RandomState;
 use varvite::{OperationCost, context};
 
 use super::Face;
+use super::durations::Durations;
 
 /// An action's number: a context's operation, or a table's behind them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -150,7 +150,7 @@ pub struct Sums {
     pub things: u64,
     pub total_ns: u64,
     pub cost: Cost,
-    pub durations: Histogram<u32>,
+    pub durations: Durations,
 }
 
 /// The longest prefix that is told apart; one that is longer counts with the prefix of fewer steps.
@@ -158,6 +158,54 @@ const KEY_BYTES: usize = 128;
 
 /// Prefixes that are compared before any is looked up.
 const RECENT: usize = 4;
+
+/// What a step of up to 16 bytes is told from others by, and most of the longer ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Ends {
+    length: usize,
+    /// The first 8 bytes; of a shorter step the first 4, or all.
+    first: u64,
+    /// As many of the last ones.
+    last: u64,
+}
+
+impl Ends {
+    fn of(step: &[u8]) -> Ends {
+        let length = step.len();
+        let (first, last) = match (step.first_chunk(), step.last_chunk()) {
+            (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+            _ => short(step),
+        };
+        Ends { length, first, last }
+    }
+}
+
+/// The ends of a step of less than 8 bytes.
+fn short(step: &[u8]) -> (u64, u64) {
+    if let (Some(first), Some(last)) = (step.first_chunk(), step.last_chunk()) {
+        return (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into());
+    }
+    (step.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0)
+}
+
+/// A prefix that was asked for not long ago: its number, and the ends of its steps.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    number: usize,
+    steps: usize,
+    ends: [Ends; context::PREFIX_STEPS],
+    /// Whether a step is longer than what its ends tell.
+    is_long: bool,
+}
+
+impl Recent {
+    fn of(number: usize, prefix: &[&[u8]]) -> Recent {
+        let mut recent = Recent { number, steps: prefix.len(), ..Recent::default() };
+        recent.ends.iter_mut().zip(prefix).for_each(|(to, step)| *to = Ends::of(step));
+        recent.is_long = prefix.iter().any(|step| step.len() > 16);
+        recent
+    }
+}
 
 /// Whether `key` stands for the steps of `prefix`.
 fn is_of(key: &[u8], prefix: &[&[u8]]) -> bool {
@@ -172,8 +220,6 @@ fn is_of(key: &[u8], prefix: &[&[u8]]) -> bool {
     same && rest.is_empty()
 }
 
-const DAY_NS: u64 = 86_400_000_000_000;
-
 /// All sums, by prefix and action.
 #[derive(Debug)]
 pub struct Series {
@@ -185,7 +231,7 @@ pub struct Series {
     places: Vec<[u16; ACTIONS]>,
     sums: Vec<Sums>,
     /// Prefixes that were asked for, not all of them long ago.
-    recent: [usize; RECENT],
+    recent: [Recent; RECENT],
 }
 
 impl Series {
@@ -196,7 +242,7 @@ impl Series {
             prefixes: Vec::new(),
             places: Vec::new(),
             sums: Vec::new(),
-            recent: [0; RECENT],
+            recent: [Recent::default(); RECENT],
         };
         series.reset();
         series
@@ -207,7 +253,7 @@ impl Series {
         self.prefixes.clear();
         self.places.clear();
         self.sums.clear();
-        self.recent = [self.new_prefix(&[]); RECENT];
+        self.recent = [Recent::of(self.new_prefix(&[]), &[]); RECENT];
     }
 
     fn new_prefix(&mut self, key: &[u8]) -> usize {
@@ -219,12 +265,22 @@ impl Series {
     }
 
     /// The number of `prefix`, or of as many of its steps as have one.
-    fn number(&mut self, mut prefix: &[&[u8]]) -> usize {
-        // Mostly it is one of the last few, which costs a comparison.
-        let known = self.recent.iter().find(|number| is_of(&self.prefixes[**number], prefix));
-        if let Some(number) = known {
-            return *number;
+    fn number(&mut self, prefix: &[&[u8]]) -> usize {
+        // Mostly it is one of the last few, which costs a comparison of some words.
+        let known = self.recent.iter().find(|recent| {
+            let same = recent.steps == prefix.len()
+                && prefix.iter().zip(&recent.ends).all(|(step, ends)| Ends::of(step) == *ends);
+            same && (!recent.is_long || is_of(&self.prefixes[recent.number], prefix))
+        });
+        match known {
+            Some(recent) => recent.number,
+            None => self.looked_up(prefix),
         }
+    }
+
+    #[inline(never)]
+    fn looked_up(&mut self, asked: &[&[u8]]) -> usize {
+        let mut prefix = asked;
         let number = loop {
             let mut key = [0; KEY_BYTES];
             let mut length = 0;
@@ -248,8 +304,10 @@ impl Series {
             }
             prefix = &prefix[..prefix.len() - 1];
         };
-        self.recent.rotate_right(1);
-        self.recent[0] = number;
+        if asked.len() == prefix.len() && asked.len() <= context::PREFIX_STEPS {
+            self.recent.rotate_right(1);
+            self.recent[0] = Recent::of(number, prefix);
+        }
         number
     }
 
@@ -265,8 +323,7 @@ impl Series {
         let prefix = self.number(prefix);
         let place = &mut self.places[prefix][action.index()];
         if *place == 0 {
-            let durations = Histogram::new(2).expect("two digits are a precision that there is");
-            let cost = Cost::default();
+            let (cost, durations) = (Cost::default(), Durations::default());
             self.sums.push(Sums { action, prefix, things: 0, total_ns: 0, cost, durations });
             *place = self.sums.len() as u16;
         }
@@ -274,8 +331,7 @@ impl Series {
         sums.things += things;
         sums.total_ns = sums.total_ns.saturating_add(duration_ns);
         sums.cost.add(cost);
-        // It grows by itself; what is longer than a day counts as a day, so that it always can.
-        let _ = sums.durations.record(duration_ns.min(DAY_NS));
+        sums.durations.record(duration_ns);
     }
 
     /// All sums.

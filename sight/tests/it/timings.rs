@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use varvite::context::{self, CommitInfo, Cost, Observer as _, Operation, Store};
 use varvite::disk::memory::MemoryDisk;
 use varvite::{Batch, Session, SessionOptions, TableOptions};
 use varvite_sight::timings::Action;
-use varvite_sight::{Limits, Report, Timings};
+use varvite_sight::{Clock, Limits, Report, Timings};
 
 /// A clock that each reading moves on by a microsecond.
 fn timings(limits: Limits) -> Arc<Timings<impl Fn() -> u64>> {
@@ -129,4 +130,27 @@ fn durations_without_measure_are_counted() {
     let report = timings.report();
     assert_eq!(report.totals[0].calls, 3);
     assert!(report.worst_blocks.is_empty());
+}
+
+/// It is another counter than the system's, so a wrong speed would be seen.
+#[test]
+#[allow(clippy::disallowed_methods)] // The system's clock is what it is compared with.
+fn the_clock_runs_as_fast_as_the_systems() {
+    let (clock, system) = (Clock::new(), std::time::Instant::now());
+    // Both at once, unless the thread is kept waiting in between.
+    let both = || loop {
+        let (before, own, after) = (system.elapsed(), clock.now_ns(), system.elapsed());
+        if after.saturating_sub(before) < Duration::from_micros(50) {
+            break (own as f64, before.as_nanos() as f64);
+        }
+    };
+    let (first, mut last) = (both(), 0);
+    while system.elapsed() < Duration::from_millis(200) {
+        let now = clock.clone().now_ns();
+        assert!(now >= last, "{now} after {last}");
+        last = now;
+    }
+    let end = both();
+    let speed = (end.0 - first.0) / (end.1 - first.1);
+    assert!((0.998..1.002).contains(&speed), "{speed} nanoseconds for each");
 }

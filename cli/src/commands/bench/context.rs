@@ -163,7 +163,7 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
         None => MemoryDisk::seeded(1),
     };
     let timings = arguments.sight.timings();
-    let mut tracing = sight::Tracing::to(arguments.sight.trace.as_deref())?;
+    let mut tracing = sight::Tracing::to(arguments.sight.trace.as_deref(), folder)?;
     let options = Options {
         recorder: tracing.recorder(),
         observer: timings.clone().map(|it| it as Arc<dyn Observer>),

@@ -92,7 +92,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         None => Vec::new(),
     };
     let timings = arguments.sight.timings();
-    let mut tracing = sight::Tracing::to(arguments.sight.trace.as_deref())?;
+    let mut tracing =
+        sight::Tracing::to(arguments.sight.trace.as_deref(), arguments.store.as_deref())?;
     let options = Options {
         recorder: tracing.recorder(),
         observer: timings.clone().map(|it| it as Arc<dyn Observer>),

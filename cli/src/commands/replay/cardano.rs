@@ -155,7 +155,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let folder = folder.expect("either kept or temporary");
     let timings = arguments.sight.timings();
     let observer = timings.clone().map(|it| it as Arc<dyn Observer>);
-    let tracing = sight::Tracing::to(arguments.sight.trace.as_deref())?;
+    let tracing = sight::Tracing::to(arguments.sight.trace.as_deref(), Some(folder))?;
     let recorder = tracing.recorder();
     let tuned = SessionOptions { observer, recorder, ..arguments.tuning.options(folder)? };
     let session = tables::open_or_create(folder, tuned)?;

@@ -85,7 +85,7 @@ fn left_out(report: &Report) -> String {
 }
 
 fn from_irmin(arguments: &Convert, name: &str, bytes: &[u8]) -> varvite::Result<Report> {
-    let tracing = Tracing::to(Some(&arguments.out))?;
+    let tracing = Tracing::to(Some(&arguments.out), None)?;
     let options = Options { recorder: tracing.recorder(), ..Options::default() };
     let store = Store::create(MemoryDisk::seeded(1), options)?;
     let mut replay = Replay::new(Some(store), None, varvite::TableOptions::default(), monotonic_ns);

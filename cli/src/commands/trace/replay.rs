@@ -203,7 +203,7 @@ fn index(kind: IndexKind) -> Index {
 /// Replays the trace and prints what came out.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let faces = Source::faces(&arguments.file)?;
-    let mut tracing = sight::Tracing::to(arguments.trace.as_deref())?;
+    let mut tracing = sight::Tracing::to(arguments.trace.as_deref(), arguments.store.as_deref())?;
     let options = Options {
         index: index(arguments.index),
         objects_bytes: arguments.objects_mib << 20,

@@ -20,7 +20,7 @@ use super::sparse::{self, KeptRecord, State};
 use crate::cache::{Cache, CachedPage, PAGE};
 use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
-use crate::context::observer::{self, Meter};
+use crate::context::observer::{self, Meter, Tally};
 use crate::context::options::Options;
 use crate::context::pieces::changes::{Changes, Form, Since};
 use crate::context::pieces::digest;
@@ -657,21 +657,21 @@ impl Pack {
 impl Load for Pack {
     fn node(&self, offset: u64) -> Result<Arc<Node>> {
         if let Some(kept) = self.objects.get(offset) {
-            observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
+            observer::count_hit(self.meter.as_ref(), None);
             return Ok(kept.node(offset));
         }
-        observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
+        observer::count_miss(self.meter.as_ref(), None);
         Ok(self.keep(offset, self.read_node(offset)?))
     }
 
     /// A copy of what the caches hold: nobody knows whether the tree that changes it is ever committed.
     /// If it is, what it is written as takes the place of the old; if it is dropped, nothing is missing.
-    fn take(&self, offset: u64) -> Result<Arc<Node>> {
+    fn take(&self, offset: u64, tally: Option<&Tally>) -> Result<Arc<Node>> {
         let node = if let Some(kept) = self.objects.get(offset) {
-            observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
+            observer::count_hit(self.meter.as_ref(), tally);
             Arc::new(kept.own(offset))
         } else {
-            observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
+            observer::count_miss(self.meter.as_ref(), tally);
             Arc::new(self.read_node(offset)?)
         };
         let hashes = self.hashes.get_with(offset, |hashes| {
@@ -687,13 +687,19 @@ impl Load for Pack {
         Ok(node)
     }
 
-    fn scan(&self, offset: u64, path: &[&[u8]], bucket: &mut Bucket<'_>) -> Result<Scan> {
+    fn scan(
+        &self,
+        offset: u64,
+        path: &[&[u8]],
+        bucket: &mut Bucket<'_>,
+        tally: Option<&Tally>,
+    ) -> Result<Scan> {
         // Where it lies: to count it as held would touch a line more, twice.
         if let Some(found) = self.objects.get_with(offset, |kept| kept.scan(path, bucket)) {
-            observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
+            observer::count_hit(self.meter.as_ref(), tally);
             return found;
         }
-        observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
+        observer::count_miss(self.meter.as_ref(), tally);
         self.record(offset, |file, place, record| {
             if let Some(found) = record::find(file, place, offset, record, path)? {
                 // What leads further is passed often, and worth a node; a small one once that shows.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::entry;
 use super::node::{Body, Branch, Leaf, Load, Node, Pointer, Scan, Slot, Target};
 use crate::context::configuration::{Bucket, Configuration};
+use crate::context::observer::Tally;
 use crate::error::{Error, Kind, Result};
 
 /// How directories are cut, and where stored pieces come from.
@@ -16,6 +17,8 @@ use crate::error::{Error, Kind, Result};
 pub(crate) struct Directories<'a> {
     pub(crate) configuration: Configuration,
     pub(crate) load: Option<&'a dyn Load>,
+    /// What the operation counts by itself, if it does.
+    pub(crate) tally: Option<&'a Tally>,
 }
 
 /// An entry on its way from one leaf to another.
@@ -54,7 +57,7 @@ impl Directories<'_> {
 
     /// The node at `offset`, to be changed.
     pub(crate) fn taken(&self, offset: u64) -> Result<Arc<Node>> {
-        self.load.expect("a stored child is only reached through its pack").take(offset)
+        self.load.expect("a stored child is only reached through its pack").take(offset, self.tally)
     }
 
     /// What [`Directories::find_path`] says of the directory at `offset`.
@@ -65,7 +68,7 @@ impl Directories<'_> {
     fn scan(&self, offset: u64, path: &[&[u8]], bucket: &mut Bucket<'_>) -> Result<Scan> {
         self.load
             .expect("a stored child is only reached through its pack")
-            .scan(offset, path, bucket)
+            .scan(offset, path, bucket, self.tally)
     }
 
     /// What a pointer of `branch` leads to. `Corrupt` when that is no part of the directory: what recurses counts on it.

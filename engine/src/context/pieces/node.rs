@@ -18,7 +18,7 @@ use super::changes::{Changes, Form};
 use super::turnover::Turnover;
 use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
-use crate::context::observer::Meter;
+use crate::context::observer::{Meter, Tally};
 use crate::error::{Error, Kind, Result};
 use crate::prefetch;
 
@@ -33,13 +33,19 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     /// The node at a logical offset.
     fn node(&self, offset: u64) -> Result<Arc<Node>>;
     /// The node at a logical offset, for the caller to change. Whatever becomes of the caller's, the
-    /// next to ask finds what this one found.
-    fn take(&self, offset: u64) -> Result<Arc<Node>> {
+    /// next to ask finds what this one found. `tally` is the caller's, if it has one.
+    fn take(&self, offset: u64, _tally: Option<&Tally>) -> Result<Arc<Node>> {
         self.node(offset)
     }
     /// Where the first steps of `path` lead in the directory, or piece of one, at a logical offset, as far as
-    /// that is found without a node of it; otherwise the node. `bucket` is of the first step.
-    fn scan(&self, offset: u64, _path: &[&[u8]], _bucket: &mut Bucket<'_>) -> Result<Scan> {
+    /// that is found without a node of it; otherwise the node. `bucket` is of the first step, `tally` the caller's.
+    fn scan(
+        &self,
+        offset: u64,
+        _path: &[&[u8]],
+        _bucket: &mut Bucket<'_>,
+        _tally: Option<&Tally>,
+    ) -> Result<Scan> {
         self.node(offset).map(Scan::Node)
     }
     /// The value at a logical offset.

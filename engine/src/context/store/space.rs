@@ -4,4 +4,4 @@ mod chunks;
 mod sharing;
 
 pub use chunks::{ChunkInfo, ChunkState};
-pub use sharing::{SHARED_COMMITS_MAX, SharedPart, Sharing};
+pub use sharing::{SHARED_COMMITS_MAX, SharedChunk, SharedPart, Sharing};

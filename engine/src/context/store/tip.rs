@@ -579,7 +579,7 @@ impl Spill for Tip {
         if node.width() == 0 {
             return Ok(());
         }
-        let _span = Span::begin::<&[u8]>(pack.meter().cloned(), Operation::Spill, &[]);
+        let _span: Option<Span<'_>> = Span::begin(pack.meter().cloned(), Operation::Spill, &[]);
         digest::node(node, Some(pack))?;
         let mut index = lock(&self.index);
         let mut writer = self.writer()?;

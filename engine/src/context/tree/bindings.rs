@@ -39,7 +39,7 @@ pub fn directory_hash(
     children: &[(Vec<u8>, Kind, TreeHash)],
 ) -> Result<TreeHash> {
     let bindings = Bindings(children);
-    let directories = Directories { configuration, load: Some(&bindings) };
+    let directories = Directories { configuration, load: Some(&bindings), tally: None };
     let mut root = Arc::new(Node::leaf(Leaf::default(), true));
     for (index, (name, kind, _)) in children.iter().enumerate() {
         let slot = match kind {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Tree;
 use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
-use crate::context::observer::{Meter, Operation, Span};
+use crate::context::observer::{Meter, Operation, Span, Tally};
 use crate::context::pieces::node::{Body, Load, Node, Scan, Slot};
 use crate::error::Result;
 use crate::sync::{AtomicU64, Ordering};
@@ -25,23 +25,34 @@ impl<'a> Counted<'a> {
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
+
+    /// It is one change's, so no other thread adds meanwhile, and nothing need be locked.
+    fn count(&self, bytes: u64) {
+        self.bytes.store(self.bytes() + bytes, Ordering::Relaxed);
+    }
 }
 
 impl Load for Counted<'_> {
     fn node(&self, offset: u64) -> Result<Arc<Node>> {
         let node = self.load.node(offset)?;
-        self.bytes.fetch_add(node.bytes() as u64, Ordering::Relaxed);
+        self.count(node.bytes() as u64);
         Ok(node)
     }
 
-    fn take(&self, offset: u64) -> Result<Arc<Node>> {
-        let node = self.load.take(offset)?;
-        self.bytes.fetch_add(node.bytes() as u64, Ordering::Relaxed);
+    fn take(&self, offset: u64, tally: Option<&Tally>) -> Result<Arc<Node>> {
+        let node = self.load.take(offset, tally)?;
+        self.count(node.bytes() as u64);
         Ok(node)
     }
 
-    fn scan(&self, offset: u64, path: &[&[u8]], bucket: &mut Bucket<'_>) -> Result<Scan> {
-        self.load.scan(offset, path, bucket)
+    fn scan(
+        &self,
+        offset: u64,
+        path: &[&[u8]],
+        bucket: &mut Bucket<'_>,
+        tally: Option<&Tally>,
+    ) -> Result<Scan> {
+        self.load.scan(offset, path, bucket, tally)
     }
 
     fn value(&self, offset: u64) -> Result<Arc<[u8]>> {
@@ -57,7 +68,7 @@ impl Load for Counted<'_> {
     }
 
     fn note(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.count(bytes);
     }
 
     fn settles_late(&self) -> bool {
@@ -83,7 +94,7 @@ impl Tree {
         &'a self,
         operation: Operation,
         path: &'a [S],
-    ) -> Option<Span<'a, &'a Meter>> {
+    ) -> Option<Span<'a, &'a Meter, S>> {
         Span::begin(self.meter().map(|meter| &**meter), operation, path)
     }
 
@@ -93,7 +104,7 @@ impl Tree {
         &self,
         operation: Operation,
         path: &'a [S],
-    ) -> Option<Span<'a>> {
+    ) -> Option<Span<'a, Arc<Meter>, S>> {
         Span::begin(self.meter().cloned(), operation, path)
     }
 

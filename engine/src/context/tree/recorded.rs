@@ -26,7 +26,7 @@ pub(super) fn found_tree<S: AsRef<[u8]>>(
 ) -> Result<Option<Tree>> {
     let Some(traced) = traced else { return find() };
     let (recorder, handle) = (traced.recorder(), traced.handle());
-    let begun = recorder.begin();
+    let begun = recorder.begin_inner();
     let mut outcome = find();
     if let Ok(Some(tree)) = &mut outcome {
         tree.traced = Some(Traced::new(recorder));

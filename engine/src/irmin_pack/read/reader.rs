@@ -9,6 +9,7 @@ use super::index::Index;
 use super::space::{From, Space};
 use crate::context::configuration::{Bucket, Configuration};
 use crate::context::hash::{CommitHash, Hash, TreeHash};
+use crate::context::observer::Tally;
 use crate::context::pieces::node::{Body, Branch, Leaf, Load, Node, Pointer, Scan, Slot, Target};
 use crate::context::pieces::object_cache::ObjectCache;
 use crate::error::{Error, Kind, Result};
@@ -594,7 +595,13 @@ impl Load for Reader {
         Ok(node)
     }
 
-    fn scan(&self, reference: u64, path: &[&[u8]], _: &mut Bucket<'_>) -> Result<Scan> {
+    fn scan(
+        &self,
+        reference: u64,
+        path: &[&[u8]],
+        _: &mut Bucket<'_>,
+        _: Option<&Tally>,
+    ) -> Result<Scan> {
         if self.verify == Verify::Hashes {
             return self.node(reference).map(Scan::Node);
         }

@@ -203,7 +203,7 @@ impl Admission {
         let given = self.configuration;
         let configuration = Configuration::new(given.entries() as u32, 0, given.child_order())?;
         let numbers = Numbers(&self.pool);
-        let directories = Directories { configuration, load: Some(&numbers) };
+        let directories = Directories { configuration, load: Some(&numbers), tally: None };
         let mut root = Arc::new(Node::leaf(Leaf::default(), false));
         for index in 0..leaf.len() {
             directories.insert(&mut root, leaf.name(index), leaf.slot(index).clone())?;

@@ -27,11 +27,26 @@ pub struct SharedPart {
     pub bytes: u64,
 }
 
+/// What the commits hold of one chunk, any of them: all of it once [`Sharing::next_offset`] is before it. The rest of
+/// its file is of no use to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SharedChunk {
+    /// Logical offset of its first byte: [`super::ChunkInfo::base`].
+    pub base: u64,
+    /// Records of directories' pieces and values.
+    pub pieces: u64,
+    /// What these take in the pack.
+    pub bytes: u64,
+}
+
 /// A count of what commits share, from the newest piece to the oldest. See [`Store::sharing`].
 pub struct Sharing {
     /// Offset of a piece, the commits that hold it, and those that only need its bytes, for a patch of it.
     waiting: BinaryHeap<(u64, u32, u32)>,
     parts: BTreeMap<u32, (u64, u64)>,
+    /// Base, pieces and bytes of each chunk that has any, the newest first.
+    chunks: Vec<(u64, u64, u64)>,
     counted: u64,
 }
 
@@ -80,7 +95,7 @@ impl Store {
             let (_, body) = self.commit_at(self.commit_offset(commit)?)?;
             waiting.push((body.root, 1 << place, 0));
         }
-        Ok(Sharing { waiting, parts: BTreeMap::new(), counted: 0 })
+        Ok(Sharing { waiting, parts: BTreeMap::new(), chunks: Vec::new(), counted: 0 })
     }
 }
 
@@ -104,6 +119,7 @@ impl Sharing {
             let part = self.parts.entry(holders | needed).or_default();
             *part = (part.0 + 1, part.1 + length);
             self.counted += 1;
+            self.count_in_chunk(store, offset, length);
             if let Some(base) = base {
                 self.waiting.push((base, 0, holders | needed));
             }
@@ -114,6 +130,18 @@ impl Sharing {
             }
         }
         Ok(!self.waiting.is_empty())
+    }
+
+    /// Counts a piece that is older than all before it for its chunk.
+    fn count_in_chunk(&mut self, store: &Store, offset: u64, length: u64) {
+        if self.chunks.last().is_none_or(|chunk| offset < chunk.0) {
+            // One whose number is forgotten has no record to be read.
+            let base = store.pack.chunk(offset).map_or(0, |chunk| chunk.base);
+            self.chunks.push((base, 0, 0));
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            *chunk = (chunk.0, chunk.1 + 1, chunk.2 + length);
+        }
     }
 
     /// How many pieces were counted.
@@ -134,5 +162,16 @@ impl Sharing {
             bytes,
         };
         self.parts.iter().map(part).collect()
+    }
+
+    /// What the commits hold chunk by chunk, of those that have any of it and were come to, the newest first.
+    pub fn chunks(&self) -> Vec<SharedChunk> {
+        let part = |&(base, pieces, bytes): &(u64, u64, u64)| SharedChunk { base, pieces, bytes };
+        self.chunks.iter().map(part).collect()
+    }
+
+    /// Logical offset of the newest piece that is not counted yet; none once all are.
+    pub fn next_offset(&self) -> Option<u64> {
+        self.waiting.peek().map(|waiting| waiting.0)
     }
 }

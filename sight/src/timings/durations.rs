@@ -1,0 +1,98 @@
+//! Counts of durations, in the classes that a histogram of two digits has: a record is one addition, and the
+//! histogram is made when somebody asks for figures.
+
+use hdrhistogram::Histogram;
+
+/// Classes of one length between a power of two and the next.
+const HALF: u64 = 128;
+
+/// The longest that is told apart; what is longer counts as a day.
+const DAY_NS: u64 = 86_400_000_000_000;
+
+/// How often a duration of each class was told.
+#[derive(Debug, Default)]
+pub struct Durations {
+    counts: Vec<u32>,
+}
+
+/// The class of a duration: each of its own below 256 ns, then 128 of a length for each power of two.
+fn class(duration_ns: u64) -> usize {
+    // The highest eight bits are kept, and how many there are behind them.
+    let behind = u64::from(56 - (duration_ns | 0xff).leading_zeros());
+    (behind * HALF + (duration_ns >> behind)) as usize
+}
+
+/// The shortest duration of a class.
+fn shortest(class: usize) -> u64 {
+    let class = class as u64;
+    let behind = (class / HALF).saturating_sub(1);
+    (class - behind * HALF) << behind
+}
+
+impl Durations {
+    /// Adds one.
+    pub fn record(&mut self, duration_ns: u64) {
+        let class = class(duration_ns.min(DAY_NS));
+        if class >= self.counts.len() {
+            // Most of what is told once is told again within a few powers of two.
+            let classes = class + HALF as usize;
+            self.counts.reserve_exact(classes - self.counts.len());
+            self.counts.resize(classes, 0);
+        }
+        let count = &mut self.counts[class];
+        *count = count.saturating_add(1);
+    }
+
+    /// Adds all of them to `histogram`, which grows by itself.
+    pub fn add_to(&self, histogram: &mut Histogram<u32>) {
+        for (class, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            // It has the same classes, so the shortest stands for all; a day is nothing that it cannot hold.
+            let _ = histogram.record_n(shortest(class), *count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `Limits::prefixes` says of it.
+    #[test]
+    fn an_action_takes_21_kb_at_most() {
+        let mut all = Durations::default();
+        for power in 0..64 {
+            all.record(1 << power);
+        }
+        let bytes = all.counts.capacity() * size_of::<u32>();
+        assert!((20_000..21_500).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn classes_are_those_of_the_histogram() {
+        let mut all = Durations::default();
+        let mut expected: Histogram<u32> = Histogram::new(2).unwrap();
+        for power in 0..64 {
+            for near in [0, 1, 2, 3, 77] {
+                for duration in [(1_u64 << power) + (near << power >> 7), (1 << power) - 1] {
+                    let class = class(duration.min(DAY_NS));
+                    assert!(
+                        shortest(class) <= duration && duration.min(DAY_NS) < shortest(class + 1)
+                    );
+                    all.record(duration);
+                    expected.record(duration.min(DAY_NS)).unwrap();
+                }
+            }
+        }
+        let mut found: Histogram<u32> = Histogram::new(2).unwrap();
+        all.add_to(&mut found);
+        assert_eq!((found.len(), found.max()), (expected.len(), expected.max()));
+        for share in 0..=1000 {
+            let share = f64::from(share) / 1e3;
+            assert_eq!(
+                found.value_at_quantile(share),
+                expected.value_at_quantile(share),
+                "{share}"
+            );
+        }
+    }
+}
