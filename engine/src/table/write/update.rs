@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::range_delete::Expanded;
 use super::table::Table;
 use crate::error::{Error, Result};
+use crate::order;
 use crate::table::buffer::{Batch, PREFETCHED, WriteBuffer};
 use crate::table::bytes::operator::{self, MergeOperator};
 use crate::table::durable::{LiveWriter, LogPoint, ShapeCut};
@@ -213,7 +214,8 @@ impl Update<'_, '_> {
 
     /// Logs one record for all live tables that change, as durable as was promised; gives its place.
     fn log(&mut self) -> Result<Option<LogPoint>> {
-        self.parts.sort_unstable_by_key(|part| part.log().map(LiveWriter::id));
+        let id = |part: &Part<'_>| part.log().map(LiveWriter::id);
+        order::sort_by(self.parts, |a, b| id(a).cmp(&id(b)));
         let parts = self.parts.iter().filter_map(|part| Some((part.log()?, part.batch)));
         let Some((live, _)) = parts.clone().next() else { return Ok(None) };
         let name = self.name();
