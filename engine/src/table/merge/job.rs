@@ -672,7 +672,7 @@ mod interleavings {
         for number in 0..ENTRIES {
             let key = number.to_be_bytes();
             let entry = EntryRef { kind: EntryKind::Insert, key: &key, value: b"value" };
-            buffer.insert(entry, hash(1, &key), &|_, _| None);
+            buffer.insert(entry, hash(1, &key), &|_, _| Ok(None)).unwrap();
         }
         buffer
     }
