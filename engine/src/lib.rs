@@ -64,6 +64,7 @@ pub mod file;
 #[doc(hidden)]
 pub mod format;
 pub mod irmin_pack;
+mod order;
 pub mod outline;
 mod prefetch;
 pub mod proof;

@@ -18,6 +18,7 @@ import Database.Varvite (Kind (..), Operation (..), Update (..))
 import qualified Database.Varvite as T
 import qualified Database.Varvite.Context as X
 import System.Mem (performMajorGC)
+import System.Timeout (timeout)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
@@ -100,6 +101,36 @@ transactions = inMemory $ \session -> do
   T.closeShared shared
   throwsKind Closed (T.transaction shared (const (pure ())))
   throwsKind Closed (lookedUp shared "a")
+
+-- | Who waits when the handle is closed is told, also where there is patience without an end; the transaction goes on.
+closedWhileWaiting :: IO ()
+closedWhileWaiting = inMemory $ \session -> do
+  shared <- newShared session
+  T.setPatience shared Nothing
+  begun <- newEmptyMVar
+  mayEnd <- newEmptyMVar
+  over <- newEmptyMVar
+  _ <- forkIO $ try (T.transaction shared $ \block -> do
+    T.transactionApply block utxo (V.singleton (insertOf "a" "1"))
+    putMVar begun ()
+    takeMVar mayEnd
+    T.transactionLookups block utxo (V.singleton (Key "a"))) >>= putMVar over
+  takeMVar begun
+  told <- forM [void (T.transaction shared (const (pure ()))), T.commitAll shared [], T.saveShared shared (T.SnapshotName "s") (T.SnapshotLabel "") ""] $ \action -> do
+    end <- newEmptyMVar
+    _ <- forkIO (try action >>= putMVar end)
+    pure end
+  threadDelay 20000
+  T.closeShared shared
+  forM_ told $ \end -> do
+    outcome <- timeout 5000000 (takeMVar end)
+    case outcome of
+      Just (Left raised) -> T.errorKind raised @?= Closed
+      Just (Right ()) -> assertBool "it wrote past a transaction" False
+      Nothing -> assertBool "it waits for ever" False
+  putMVar mayEnd ()
+  outcome <- takeMVar over :: IO (Either T.VarviteError (V.Vector (Maybe Joined)))
+  either throwIO (@?= V.singleton (Just (Joined "1"))) outcome
 
 openedOrMade :: IO ()
 openedOrMade = inFolder $ \path -> inFolder $ \other -> do
@@ -336,6 +367,7 @@ tests =
     [ testCase "transactions over shared tables" transactions
     , testCase "callbacks in transactions" inCallbacks
     , testCase "patience with transactions" patience
+    , testCase "a handle that is closed while others wait" closedWhileWaiting
     , testCase "what a reader leads to" keptByReader
     , testCase "opened or made" openedOrMade
     , testCase "scrubs" scrubbed

@@ -9,6 +9,10 @@ pub type Outcome<T = ()> = Result<T, JsValue>;
 
 /// The object that is thrown for an error of the engine.
 pub fn thrown(error: &Error) -> JsValue {
+    #[cfg(feature = "stores")]
+    if let Some(raised) = crate::operator::raised(error) {
+        return raised;
+    }
     let object = js_sys::Error::new(&error.to_string());
     object.set_name("VarviteError");
     // A fresh object takes a property.

@@ -18,6 +18,8 @@ mod batch;
 mod disk;
 mod fault;
 mod input;
+#[cfg(feature = "stores")]
+mod operator;
 mod options;
 #[cfg(feature = "stores")]
 mod pool;

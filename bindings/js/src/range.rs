@@ -8,6 +8,7 @@ use wasm_bindgen::prelude::*;
 
 use crate::fault::{Outcome, Throw, invalid};
 use crate::input::{Given, optional_bytes, tell};
+use crate::operator::outside;
 
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = r#"
@@ -109,6 +110,7 @@ impl Entries {
     /// The next entry, as iterators of JavaScript give it.
     #[wasm_bindgen(unchecked_return_type = "IteratorResult<any>")]
     pub fn next(&mut self) -> Outcome<JsValue> {
+        outside()?;
         let found = self.step().transpose().throw()?;
         let is_done = found.is_none();
         Ok(crate::input::object(&[
@@ -120,6 +122,7 @@ impl Entries {
     /// Up to `count` entries at once.
     #[wasm_bindgen(js_name = nextMany, unchecked_return_type = "any[]")]
     pub fn next_many(&mut self, count: u32) -> Outcome<JsValue> {
+        outside()?;
         let entries = Array::new();
         for _ in 0..count {
             let Some(entry) = self.step() else { break };

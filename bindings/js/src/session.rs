@@ -2,8 +2,8 @@
 
 use js_sys::Array;
 use varvite::{
-    Compression, Log, Lookups, MergeOperator, OpenSnapshot, OpenTable, SessionOptions,
-    SnapshotContent, TableOptions,
+    Compression, Log, Lookups, OpenSnapshot, OpenTable, SessionOptions, SnapshotContent,
+    TableOptions,
 };
 use wasm_bindgen::prelude::*;
 
@@ -11,6 +11,7 @@ use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::fault::{Outcome, Throw, closed, invalid};
 use crate::input::{Given, object, optional_bytes};
+use crate::operator::{operator, operators, outside};
 use crate::shared::Tables;
 use crate::table::Table;
 
@@ -18,7 +19,9 @@ use crate::table::Table;
 const TYPES: &str = r#"
 /** What survives: nothing but snapshots ("none"), what was written ("written"), or every batch ("synced"). */
 export interface SessionOptions { log?: "none" | "written" | "synced"; seed?: number | bigint; memoryBytes?: number; segmentBytes?: number; logFileBytes?: number }
-export interface TableOptions { preset?: "default" | "utxo"; writeBufferBytes?: number; sizeRatio?: number; filterBits?: number; blobMinBytes?: number | null; operator?: "add-u64" | "max" | "append"; compression?: "none" | "lz4"; lookups?: "mixed" | "mostly-hit" }
+export interface TableOptions { preset?: "default" | "utxo"; writeBufferBytes?: number; sizeRatio?: number; filterBits?: number; blobMinBytes?: number | null; operator?: "add-u64" | "max" | "append" | MergeOperator; compression?: "none" | "lz4"; lookups?: "mixed" | "mostly-hit" }
+/** The operators of the program's own that the tables may have which are opened. */
+export interface OpenOptions { operators?: MergeOperator[] }
 export interface SnapshotInfo { name: string; label: string; sequence: number; tables: string[]; damage?: string }
 "#;
 
@@ -72,14 +75,6 @@ fn small<T: TryFrom<u64>>(given: &Given<'_>, name: &str) -> Outcome<Option<T>> {
     T::try_from(count).map(Some).map_err(|_| invalid(format!("{name} is too large: {count}")))
 }
 
-fn operator(name: &str) -> Outcome<MergeOperator> {
-    MergeOperator::built_in(name).ok_or_else(|| {
-        invalid(format!(
-            "there is no operator {name:?}: there are \"add-u64\", \"max\" and \"append\""
-        ))
-    })
-}
-
 fn table_options(value: &JsValue) -> Outcome<TableOptions> {
     let given = Given::of(value, TABLE_OPTIONS)?;
     let is_utxo = given.choose("preset", &[("default", false), ("utxo", true)])? == Some(true);
@@ -98,8 +93,9 @@ fn table_options(value: &JsValue) -> Outcome<TableOptions> {
     } else if let Some(bytes) = small(&given, "blobMinBytes")? {
         options.blob_min_bytes = Some(bytes);
     }
-    if let Some(name) = given.get("operator").as_string() {
-        options.operator = Some(operator(&name)?);
+    let joined = given.get("operator");
+    if !joined.is_undefined() && !joined.is_null() {
+        options.operator = Some(operator(&joined)?);
     }
     let kinds = [("none", Compression::None), ("lz4", Compression::Fast)];
     if let Some(compression) = given.choose("compression", &kinds)? {
@@ -112,13 +108,9 @@ fn table_options(value: &JsValue) -> Outcome<TableOptions> {
     Ok(options)
 }
 
-/// The operators that are built in, for whatever a store recorded.
-fn operators() -> Vec<MergeOperator> {
-    vec![MergeOperator::add_u64(), MergeOperator::max(), MergeOperator::append()]
-}
-
 impl Session {
     fn open_now(&self) -> Outcome<&varvite::Session> {
+        outside()?;
         self.0.as_ref().ok_or_else(|| closed("session"))
     }
 }
@@ -173,8 +165,12 @@ impl Session {
 
     /// Opens a live table, which a session with a log has by its name.
     #[wasm_bindgen(js_name = openTable)]
-    pub fn open_table(&self, name: &str) -> Outcome<Table> {
-        let options = OpenTable { operators: operators(), ..OpenTable::default() };
+    pub fn open_table(
+        &self,
+        name: &str,
+        #[wasm_bindgen(unchecked_optional_param_type = "OpenOptions")] options: JsValue,
+    ) -> Outcome<Table> {
+        let options = OpenTable { operators: operators(&options)?, ..OpenTable::default() };
         self.open_now()?.open_table(name, &options).throw().map(Table::new)
     }
 
@@ -296,16 +292,25 @@ impl Session {
 
     /// Opens one table of a snapshot, as a table of its own that goes on from there.
     #[wasm_bindgen(js_name = openSnapshot)]
-    pub fn open_snapshot(&self, name: &str, table: &str) -> Outcome<Table> {
-        let options = OpenSnapshot { operators: operators(), ..OpenSnapshot::default() };
+    pub fn open_snapshot(
+        &self,
+        name: &str,
+        table: &str,
+        #[wasm_bindgen(unchecked_optional_param_type = "OpenOptions")] options: JsValue,
+    ) -> Outcome<Table> {
+        let options = OpenSnapshot { operators: operators(&options)?, ..OpenSnapshot::default() };
         let mut snapshot = self.open_now()?.open_snapshot(name, &options).throw()?;
         snapshot.take(table).throw().map(Table::new)
     }
 
     /// The payload of a snapshot.
     #[wasm_bindgen(js_name = snapshotPayload)]
-    pub fn snapshot_payload(&self, name: &str) -> Outcome<Vec<u8>> {
-        let options = OpenSnapshot { operators: operators(), ..OpenSnapshot::default() };
+    pub fn snapshot_payload(
+        &self,
+        name: &str,
+        #[wasm_bindgen(unchecked_optional_param_type = "OpenOptions")] options: JsValue,
+    ) -> Outcome<Vec<u8>> {
+        let options = OpenSnapshot { operators: operators(&options)?, ..OpenSnapshot::default() };
         Ok(self.open_now()?.open_snapshot(name, &options).throw()?.payload.clone())
     }
 
@@ -335,6 +340,7 @@ impl Session {
 
     /// Closes the session, whose tables are closed before. Once more does nothing.
     pub fn close(&mut self) -> Outcome {
+        outside()?;
         self.0.take().map_or(Ok(()), |session| session.close().throw())
     }
 }

@@ -8,6 +8,7 @@ use wasm_bindgen::prelude::*;
 use crate::batch::Batch;
 use crate::fault::{Outcome, Throw, closed, thrown};
 use crate::input::{Given, bytes, list, optional_bytes, tell};
+use crate::operator::outside;
 use crate::session::array;
 use crate::table::{Table, View, told};
 
@@ -25,6 +26,7 @@ impl Tables {
     }
 
     fn open_now(&self) -> Outcome<&varvite::Tables> {
+        outside()?;
         self.tables.as_ref().ok_or_else(|| closed("shared handle"))
     }
 
@@ -128,6 +130,7 @@ pub struct Transaction(Option<varvite::Transaction>);
 
 impl Transaction {
     fn open_now(&mut self) -> Outcome<&mut varvite::Transaction> {
+        outside()?;
         self.0.as_mut().ok_or_else(|| closed("transaction"))
     }
 }
@@ -169,6 +172,7 @@ impl Transaction {
 
     /// Makes what it wrote stand. It is over then, also when this throws.
     pub fn commit(&mut self) -> Outcome {
+        outside()?;
         self.0.take().ok_or_else(|| closed("transaction"))?.commit().throw()
     }
 

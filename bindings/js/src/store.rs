@@ -266,7 +266,7 @@ impl Store {
     pub fn collect_status(&self) -> Outcome<JsValue> {
         let it = self.look()?.collect_status().throw()?;
         Ok(object(&[
-            ("phase", format!("{:?}", it.phase).to_lowercase().into()),
+            ("phase", format!("{:?}", it.phase).to_ascii_lowercase().into()),
             ("chunksLeft", (it.chunks_left as f64).into()),
             ("leftBytes", (it.left_bytes as f64).into()),
             ("reclaimedBytes", (it.reclaimed_bytes as f64).into()),

@@ -11,6 +11,7 @@ use wasm_bindgen::prelude::*;
 use crate::batch::{Batch, rows};
 use crate::fault::{Outcome, Throw, closed, invalid};
 use crate::input::{bytes, count, list, object, tell};
+use crate::operator::outside;
 use crate::range::{Bounds, Entries};
 
 #[wasm_bindgen(typescript_custom_section)]
@@ -39,11 +40,13 @@ impl Table {
 
     /// The table, to read.
     pub fn look(&self) -> Outcome<Ref<'_, varvite::Table>> {
+        outside()?;
         Ref::filter_map(self.0.borrow(), Option::as_ref).map_err(|_| closed("table"))
     }
 
     /// The table, to change. `invalid` where it is in use by the call already.
     pub fn change(&self) -> Outcome<RefMut<'_, varvite::Table>> {
+        outside()?;
         let table =
             self.0.try_borrow_mut().map_err(|_| invalid("a table may be in a call only once"))?;
         RefMut::filter_map(table, Option::as_mut).map_err(|_| closed("table"))
@@ -53,6 +56,7 @@ impl Table {
 impl Table {
     /// The table itself, whose handles are closed then.
     pub fn take(&self) -> Outcome<varvite::Table> {
+        outside()?;
         let mut table =
             self.0.try_borrow_mut().map_err(|_| invalid("the table is in use by a call"))?;
         table.take().ok_or_else(|| closed("table"))
@@ -77,6 +81,10 @@ pub struct View(varvite::View);
 impl View {
     pub fn new(view: varvite::View) -> View {
         View(view)
+    }
+
+    fn look(&self) -> Outcome<&varvite::View> {
+        outside().map(|()| &self.0)
     }
 }
 
@@ -107,7 +115,7 @@ impl View {
         &self,
         #[wasm_bindgen(unchecked_param_type = "Bytes")] key: JsValue,
     ) -> Outcome<JsValue> {
-        Ok(tell(self.0.get(&bytes(&key, "key")?).throw()?.as_deref()))
+        Ok(tell(self.look()?.get(&bytes(&key, "key")?).throw()?.as_deref()))
     }
 
     /// The values of many keys, in their order, undefined where there is none.
@@ -116,14 +124,14 @@ impl View {
         &self,
         #[wasm_bindgen(unchecked_param_type = "Bytes[]")] keys: JsValue,
     ) -> Outcome<JsValue> {
-        Ok(told(&self.0.lookup(&list(&keys, "key")?).throw()?))
+        Ok(told(&self.look()?.lookup(&list(&keys, "key")?).throw()?))
     }
 
     /// The values of keys of `width` bytes that stand behind each other.
     #[wasm_bindgen(js_name = lookupRows, unchecked_return_type = "PackedValues")]
     pub fn lookup_rows(&self, keys: &[u8], width: u32) -> Outcome<JsValue> {
         let keys: Vec<&[u8]> = rows(keys, width)?.collect();
-        packed(&self.0.lookup(&keys).throw()?)
+        packed(&self.look()?.lookup(&keys).throw()?)
     }
 
     /// The entries of a range, `[key, value]` each, or keys alone.
@@ -131,12 +139,12 @@ impl View {
         &self,
         #[wasm_bindgen(unchecked_optional_param_type = "Range")] range: JsValue,
     ) -> Outcome<Entries> {
-        Ok(Bounds::of(&range)?.entries(&self.0))
+        Ok(Bounds::of(&range)?.entries(self.look()?))
     }
 
     /// How many keys there are, exactly. Reads all of them.
     pub fn count(&self) -> Outcome<f64> {
-        Ok(self.0.count().throw()? as f64)
+        Ok(self.look()?.count().throw()? as f64)
     }
 }
 
@@ -232,6 +240,7 @@ impl Table {
 
     /// Closes the table; once more does nothing. What a log has of it stays; without a log, what no snapshot has is gone.
     pub fn close(&self) -> Outcome {
+        outside()?;
         let table =
             self.0.try_borrow_mut().map_err(|_| invalid("the table is in use by a call"))?.take();
         table.map_or(Ok(()), |table| table.close().throw())

@@ -5,6 +5,11 @@ import { OpfsDisk } from "varvite/opfs";
 
 const session = Session.openOrCreate(Disk.memory(), { log: "synced" });
 const table = session.openOrCreateTable("coins", { operator: "add-u64" });
+const longest = { name: "longest", join: (older: Uint8Array, newer: Uint8Array) => (newer.length > older.length ? newer : older) };
+session.openTable("others", { operators: [longest] });
+session.createTable("more", { operator: longest });
+// @ts-expect-error an operator has a name
+session.createTable("wrong", { operator: { join: longest.join } });
 const batch = new Batch();
 batch.insert("key", new Uint8Array(8));
 table.update(batch);

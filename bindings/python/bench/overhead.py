@@ -1,9 +1,6 @@
 """What Python's calls cost over Rust's: processor time of the same work on two equal stores in memory, by turns.
 
-    cargo build --release -p varvite-python --lib --example beside
-    bindings/python/bench/overhead.py TARGET/release [ENTRIES ACCOUNTS ROUNDS]
-
-The Rust side is `examples/beside.rs`, a process of its own that does a round when it is asked. What a round looks at is made
+`bench/run` builds what it needs. The Rust side is `examples/beside.rs`, a process of its own that does a round when it is asked. What a round looks at is made
 before it on both sides, and not counted. Shown is the lower quartile of the rounds.
 """
 

@@ -1,4 +1,5 @@
-//! The Rust side of `bench/overhead.py`: it makes the same table and context, and does a round of a task whenever a line
+//! The Rust side of `bench/overhead.py`, and of `bindings/js/bench/overhead.mjs`, called with the entries of the table, the
+//! accounts of the context and perhaps the bytes of a cache of the table's pages: it makes the same table and context, and does a round of a task whenever a line
 //! names it, to answer with the processor time that the round took, in nanoseconds.
 
 #![allow(unsafe_code, clippy::unwrap_used)] // it asks for a clock, and may fail at any place
@@ -6,6 +7,7 @@
 use std::hint::black_box;
 use std::io::BufRead;
 
+use varvite::cache::Cache;
 use varvite::context::{CommitInfo, Options, Store, Tree};
 use varvite::disk::memory::MemoryDisk;
 use varvite::{Batch, Session, SessionOptions, Table, TableOptions, Values};
@@ -133,7 +135,10 @@ impl Rust {
 
 fn main() {
     let sizes: Vec<u64> = std::env::args().skip(1).map(|it| it.parse().unwrap()).collect();
-    let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default()).unwrap();
+    // Pages in a cache were verified when they came there; without one each read of a page verifies it.
+    let cache = sizes.get(2).filter(|it| **it > 0).map(|it| Cache::new(*it));
+    let options = SessionOptions { cache, ..SessionOptions::default() };
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
     let mut rust = Rust::new(&session, sizes[0], sizes[1]);
     println!("ready");
     for line in std::io::stdin().lock().lines() {

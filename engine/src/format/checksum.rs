@@ -8,13 +8,51 @@
 /// CRC-32C of `bytes`.
 #[must_use]
 pub fn crc(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes)
+    crc_append(0, bytes)
 }
 
 /// CRC-32C of what gave `seed` followed by `bytes`.
+#[cfg(not(target_family = "wasm"))]
 #[must_use]
 pub fn crc_append(seed: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(seed, bytes)
+}
+
+/// CRC-32C of what gave `seed` followed by `bytes`.
+#[cfg(target_family = "wasm")]
+#[must_use]
+pub fn crc_append(seed: u32, bytes: &[u8]) -> u32 {
+    by_tables(seed, bytes)
+}
+
+/// The same without an instruction for it, eight bytes a step. The tables are made when they are first needed, because
+/// 8 KiB that no compression makes smaller are more than a module for browsers should have in it.
+#[cfg(any(test, target_family = "wasm"))]
+fn by_tables(seed: u32, bytes: &[u8]) -> u32 {
+    static TABLES: std::sync::OnceLock<Box<[[u32; 256]; 8]>> = std::sync::OnceLock::new();
+    let tables = TABLES.get_or_init(|| {
+        // What a byte does to a state, so many bytes later.
+        let mut tables = Box::new([TABLE; 8]);
+        for later in 1..8 {
+            for byte in 0..256 {
+                let before = tables[later - 1][byte];
+                tables[later][byte] = (before >> 8) ^ TABLE[(before & 255) as usize];
+            }
+        }
+        tables
+    });
+    let mut state = !seed;
+    let mut steps = bytes.chunks_exact(8);
+    for step in &mut steps {
+        let step: [u8; 8] = step.try_into().expect("a step has eight bytes");
+        let word = u64::from_le_bytes(step) ^ u64::from(state);
+        state =
+            (0..8).fold(0, |state, at| state ^ tables[7 - at][(word >> (8 * at)) as usize & 255]);
+    }
+    for byte in steps.remainder() {
+        state = (state >> 8) ^ TABLE[(state as u8 ^ byte) as usize];
+    }
+    !state
 }
 
 /// The stored form of a checksum: its halves `(high, low)` become `(low, high ^ low)`.
@@ -104,6 +142,22 @@ mod tests {
         assert_eq!(crc_append(crc(b"1234"), b"56789"), 0xe306_9283);
         assert_eq!(masked(0xe306_9283), 0x9283_7185);
         assert_eq!(stored(b"123456789"), 0x9283_7185);
+    }
+
+    #[test]
+    fn tables_give_what_the_instruction_gives() {
+        let bytes: Vec<u8> =
+            (0..5000_u32).map(|it| (it.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
+        for (from, to) in [(0, 0), (0, 1), (3, 10), (1, 9), (5, 4101), (0, 5000)] {
+            for seed in [0, 1, 0x1234_5678, u32::MAX] {
+                let bytes = &bytes[from..to];
+                assert_eq!(
+                    by_tables(seed, bytes),
+                    crc_append(seed, bytes),
+                    "{from}..{to} after {seed}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -87,7 +87,6 @@ impl Seen {
 }
 
 /// A tree's own source, seen through a record.
-#[derive(Debug)]
 struct RecordedSource {
     configuration: Configuration,
     load: Option<Arc<dyn Load>>,

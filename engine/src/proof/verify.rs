@@ -10,6 +10,7 @@ use crate::context::pieces::node::{Body, Load, Node, Slot, Target};
 use crate::context::tree::Tree;
 use crate::context::{Configuration, Kind as TreeKind, TreeHash};
 use crate::error::{Error, Kind, Result};
+use crate::order;
 use crate::sync::{Mutex, lock};
 
 /// What a proof says of a path.
@@ -265,7 +266,7 @@ impl Proof {
                     let mut children = Vec::new();
                     below(pool, node, &mut children);
                     let shown = children.len() as u64;
-                    children.sort_unstable_by(|a, b| b.0.cmp(&a.0));
+                    order::sort_by(&mut children, |a, b| b.0.cmp(&a.0));
                     let above = Some(paths.len());
                     stack.extend(children.into_iter().map(|(name, number)| (above, name, number)));
                     Shown::Directory { entries: node.count(), shown }

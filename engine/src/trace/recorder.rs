@@ -6,6 +6,7 @@
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::action::Action;
 use super::frame::{Answer, CallHead, Digest};
@@ -30,6 +31,16 @@ impl<C: Fn() -> u64 + Send + Sync> Host for C {
     fn now_ns(&self) -> u64 {
         self()
     }
+}
+
+/// Whether this program ever made a recorder. One that cannot, as a module for browsers that offers none, has nobody who
+/// sets this: the compiler sees it, and leaves out all that comes after a question for it.
+static MADE: AtomicBool = AtomicBool::new(false);
+
+/// To begin what only a recorder does.
+#[inline]
+fn there_is_one() {
+    assert!(MADE.load(std::sync::atomic::Ordering::Relaxed), "whoever records has made a recorder");
 }
 
 /// Threads whose depths are counted apart; those with equal remainders share a counter.
@@ -191,6 +202,7 @@ impl Recorder {
         let identity = disk.entropy()?;
         let file = disk.open(path, Mode::Create, Access::Buffered)?;
         file.write_at(0, &Header::new(FileKind::Trace, identity, 0).encode())?;
+        MADE.store(true, std::sync::atomic::Ordering::Relaxed);
         Ok(Arc::new(Recorder {
             begun_ns: host.now_ns(),
             host: Box::new(host),
@@ -231,6 +243,7 @@ impl Recorder {
     }
 
     pub(crate) fn begin(&self) -> Begun {
+        there_is_one();
         let thread = self.host.thread();
         let depth = self.depths[thread as usize % DEPTHS].fetch_add(1, Ordering::Relaxed);
         let (start_ns, depth) = (self.host.now_ns(), depth.min(63) as u8);
@@ -301,6 +314,7 @@ impl Recorder {
         arguments: impl for<'a, 'b> FnOnce(&'a mut Arguments<'b>) -> &'a mut Arguments<'b>,
         answer: Answer,
     ) {
+        there_is_one();
         let Begun { start_ns, thread, depth, .. } = begun;
         let start_ns = start_ns.saturating_sub(self.begun_ns);
         let head = CallHead { action, depth, thread, start_ns, duration_ns };
@@ -328,6 +342,7 @@ impl Recorder {
     }
 
     fn new_handle(&self) -> u64 {
+        there_is_one();
         self.handles.fetch_add(1, Ordering::Relaxed)
     }
 }
@@ -346,6 +361,7 @@ impl Writing {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
+        there_is_one();
         // Without a sync: who wants to know calls `finish`.
         lock(&self.writing).write();
     }

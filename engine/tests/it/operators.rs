@@ -1,5 +1,6 @@
-//! A merge operator of the host that panics leaves everything as it was: table, log, other tables.
+//! A merge operator of the host that fails or panics leaves everything as it was: table, log, other tables.
 
+use std::cell::Cell;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,18 +9,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::{
-    Batch, Cursor, Kind, LoadOrder, Log, MergeOperator, OpenTable, Session, SessionOptions, Table,
-    TableOptions,
+    Batch, Cursor, Error, Kind, LoadOrder, Log, MergeOperator, OpenTable, Result, Session,
+    SessionOptions, Table, TableOptions,
 };
 
 use crate::listed::Listed;
 use crate::log::options;
 
+thread_local! {
+    /// Whether operators fail for what they do not bear, instead of panicking.
+    static FAILS: Cell<bool> = const { Cell::new(false) };
+}
+
+fn both_ways(test: impl Fn()) {
+    for fails in [false, true] {
+        FAILS.set(fails);
+        test();
+    }
+}
+
+fn shout() -> Result<Vec<u8>> {
+    if FAILS.get() { Err(Error::invalid("a shout")) } else { panic!("a shout") }
+}
+
 /// Appends, but to nothing a value with a `!`.
 fn operator() -> MergeOperator {
-    MergeOperator::new("append-calmly", |older, newer| {
-        assert!(!newer.contains(&b'!'), "a shout");
-        [older, newer].concat()
+    MergeOperator::fallible("append-calmly", |older, newer| {
+        if newer.contains(&b'!') { shout() } else { Ok([older, newer].concat()) }
     })
 }
 
@@ -63,97 +79,114 @@ fn batch(number: u64, shout: Option<usize>) -> Batch {
     batch
 }
 
-fn panics<T>(action: impl FnOnce() -> T) -> bool {
-    catch_unwind(AssertUnwindSafe(action)).is_err()
-}
-
-#[test]
-fn a_panicking_operator_leaves_the_table_and_its_log_as_they_were() {
-    for log in [Log::None, Log::Written, Log::Synced] {
-        let disk = MemoryDisk::seeded(1);
-        let session = session(&disk, log);
-        let mut table = session.create_table("t", table_options()).unwrap();
-        let mut calm = Session::create(MemoryDisk::seeded(1), SessionOptions::default())
-            .unwrap()
-            .create_table("calm", table_options())
-            .unwrap();
-        for (number, shout) in (0..80).enumerate() {
-            let (before, records) = (content(&table), session.stats().log_records);
-            let shouting = batch(number as u64, Some(shout % 40));
-            assert!(panics(|| table.update(&shouting)), "{shout}");
-            assert!(content(&table) == before, "{log:?}: changed before operation {shout}");
-            assert_eq!(session.stats().log_records, records);
-            table.update(&batch(number as u64, None)).unwrap();
-            calm.update(&batch(number as u64, None)).unwrap();
-            assert!(content(&table) == content(&calm), "{log:?}: {shout}");
+/// Whether `action` ends by the operator's panic, or gives its error.
+fn stops<T>(action: impl FnOnce() -> Result<T>) -> bool {
+    match catch_unwind(AssertUnwindSafe(action)) {
+        Ok(Err(error)) => {
+            assert!(FAILS.get() && error.detail().contains("a shout"), "{error}");
+            true
         }
-        if log == Log::None {
-            continue;
+        Ok(Ok(_)) => false,
+        Err(_) => {
+            assert!(!FAILS.get(), "it panics");
+            true
         }
-        drop((table, session));
-        let session = self::session(&disk, log);
-        let table = session.open_table("t", &open_options()).unwrap();
-        assert!(content(&table) == content(&calm), "{log:?}: reopened");
     }
 }
 
 #[test]
-fn a_panic_for_one_of_several_tables_leaves_all_as_they_were() {
-    for log in [Log::None, Log::Written] {
-        for place in 0..3 {
+fn an_operator_that_stops_leaves_the_table_and_its_log_as_they_were() {
+    both_ways(|| {
+        for log in [Log::None, Log::Written, Log::Synced] {
             let disk = MemoryDisk::seeded(1);
             let session = session(&disk, log);
-            let mut tables: Vec<_> = ["a", "b", "c"]
-                .iter()
-                .map(|name| session.create_table(name, table_options()).unwrap())
-                .collect();
-            for number in 0..20 {
-                let before: Vec<_> = tables.iter().map(content).collect();
-                let records = session.stats().log_records;
-                for shouts in [true, false] {
-                    let batches: Vec<_> = (0..3)
-                        .map(|it| batch(number + it, (shouts && it == place).then_some(20)))
-                        .collect();
-                    let mut updates: Vec<_> = tables.iter_mut().zip(&batches).collect();
-                    assert_eq!(panics(|| session.update(&mut updates).unwrap()), shouts);
-                    if shouts {
-                        assert!(tables.iter().map(content).eq(before.iter().cloned()));
-                        assert_eq!(session.stats().log_records, records);
+            let mut table = session.create_table("t", table_options()).unwrap();
+            let mut calm = Session::create(MemoryDisk::seeded(1), SessionOptions::default())
+                .unwrap()
+                .create_table("calm", table_options())
+                .unwrap();
+            for (number, shout) in (0..80).enumerate() {
+                let (before, records) = (content(&table), session.stats().log_records);
+                let shouting = batch(number as u64, Some(shout % 40));
+                assert!(stops(|| table.update(&shouting)), "{shout}");
+                assert!(content(&table) == before, "{log:?}: changed before operation {shout}");
+                assert_eq!(session.stats().log_records, records);
+                table.update(&batch(number as u64, None)).unwrap();
+                calm.update(&batch(number as u64, None)).unwrap();
+                assert!(content(&table) == content(&calm), "{log:?}: {shout}");
+            }
+            if log == Log::None {
+                continue;
+            }
+            drop((table, session));
+            let session = self::session(&disk, log);
+            let table = session.open_table("t", &open_options()).unwrap();
+            assert!(content(&table) == content(&calm), "{log:?}: reopened");
+        }
+    });
+}
+
+#[test]
+fn a_stop_for_one_of_several_tables_leaves_all_as_they_were() {
+    both_ways(|| {
+        for log in [Log::None, Log::Written] {
+            for place in 0..3 {
+                let disk = MemoryDisk::seeded(1);
+                let session = session(&disk, log);
+                let mut tables: Vec<_> = ["a", "b", "c"]
+                    .iter()
+                    .map(|name| session.create_table(name, table_options()).unwrap())
+                    .collect();
+                for number in 0..20 {
+                    let before: Vec<_> = tables.iter().map(content).collect();
+                    let records = session.stats().log_records;
+                    for shouts in [true, false] {
+                        let batches: Vec<_> = (0..3)
+                            .map(|it| batch(number + it, (shouts && it == place).then_some(20)))
+                            .collect();
+                        let mut updates: Vec<_> = tables.iter_mut().zip(&batches).collect();
+                        assert_eq!(stops(|| session.update(&mut updates)), shouts);
+                        if shouts {
+                            assert!(tables.iter().map(content).eq(before.iter().cloned()));
+                            assert_eq!(session.stats().log_records, records);
+                        }
                     }
                 }
-            }
-            let expected: Vec<_> = tables.iter().map(content).collect();
-            drop((tables, session));
-            if log != Log::None {
-                let session = self::session(&disk, log);
-                let tables = session.open_all(&open_options()).unwrap();
-                assert!(tables.iter().map(content).eq(expected), "{log:?}");
+                let expected: Vec<_> = tables.iter().map(content).collect();
+                drop((tables, session));
+                if log != Log::None {
+                    let session = self::session(&disk, log);
+                    let tables = session.open_all(&open_options()).unwrap();
+                    assert!(tables.iter().map(content).eq(expected), "{log:?}");
+                }
             }
         }
-    }
+    });
 }
 
 /// A range is cut out of the runs before what is left in it is looked for, which joins values.
 #[test]
-fn a_panic_while_a_range_is_deleted_leaves_the_table_as_it_was() {
-    let session = session(&MemoryDisk::seeded(1), SessionOptions::default().log);
-    let mut table = session.create_table("t", table_options()).unwrap();
-    for number in 0..40_u32 {
-        let key = number.to_be_bytes();
-        table.update(Batch::new().insert(&key, &[7; 90])).unwrap();
-    }
-    // No buffer holds both, so nobody has joined them yet.
-    table.update(Batch::new().upsert(&3_u32.to_be_bytes(), b"!")).unwrap();
-    assert!(panics(|| table.get(&3_u32.to_be_bytes())));
-    // The segment with key 3 has key 2 as well, so it stays and is read.
-    let after_two = Bound::Excluded(&2_u32.to_be_bytes()[..]);
-    assert!(panics(|| table.delete_range(after_two, Bound::Unbounded)));
-    for number in (0..40_u32).filter(|number| *number != 3) {
-        assert_eq!(table.get(&number.to_be_bytes()).unwrap(), Some(vec![7; 90]));
-    }
-    table.update(Batch::new().delete(&3_u32.to_be_bytes())).unwrap();
-    table.delete_range(Bound::Unbounded, Bound::Unbounded).unwrap();
-    assert_eq!(content(&table), []);
+fn a_stop_while_a_range_is_deleted_leaves_the_table_as_it_was() {
+    both_ways(|| {
+        let session = session(&MemoryDisk::seeded(1), SessionOptions::default().log);
+        let mut table = session.create_table("t", table_options()).unwrap();
+        for number in 0..40_u32 {
+            let key = number.to_be_bytes();
+            table.update(Batch::new().insert(&key, &[7; 90])).unwrap();
+        }
+        // No buffer holds both, so nobody has joined them yet.
+        table.update(Batch::new().upsert(&3_u32.to_be_bytes(), b"!")).unwrap();
+        assert!(stops(|| table.get(&3_u32.to_be_bytes())));
+        // The segment with key 3 has key 2 as well, so it stays and is read.
+        let after_two = Bound::Excluded(&2_u32.to_be_bytes()[..]);
+        assert!(stops(|| table.delete_range(after_two, Bound::Unbounded)));
+        for number in (0..40_u32).filter(|number| *number != 3) {
+            assert_eq!(table.get(&number.to_be_bytes()).unwrap(), Some(vec![7; 90]));
+        }
+        table.update(Batch::new().delete(&3_u32.to_be_bytes())).unwrap();
+        table.delete_range(Bound::Unbounded, Bound::Unbounded).unwrap();
+        assert_eq!(content(&table), []);
+    });
 }
 
 /// Upserts above an older run, joined, outgrow what a segment takes: the update that would write them
@@ -186,45 +219,50 @@ fn a_joined_value_that_is_too_long_is_an_error() {
 
 /// A value in a blob file is read and joined after the step to its key; any other is joined in the step.
 #[test]
-fn a_panic_while_a_cursor_joins_leaves_it_where_it_stood() {
-    for blob_min_bytes in [None, Some(32)] {
-        let is_calm = Arc::new(AtomicBool::new(false));
-        let calm = Arc::clone(&is_calm);
-        let operator = MergeOperator::new("append-when-calm", move |older, newer| {
-            assert!(calm.load(Ordering::Relaxed), "a shout");
-            [older, newer].concat()
-        });
-        let session = session(&MemoryDisk::seeded(1), Log::None);
-        let options = TableOptions { blob_min_bytes, ..table_options() }.with_operator(operator);
-        let mut table = session.create_table("t", options).unwrap();
-        for number in 0..40_u32 {
-            table.update(Batch::new().insert(&number.to_be_bytes(), &[7; 90])).unwrap();
-        }
-        table.update(Batch::new().upsert(&20_u32.to_be_bytes(), b"!")).unwrap();
-        let joined = [&[7; 90][..], b"!"].concat();
-        for forward in [true, false] {
-            is_calm.store(false, Ordering::Relaxed);
-            let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded).unwrap();
-            let step = |cursor: &mut Cursor| {
-                let found = if forward { cursor.next() } else { cursor.previous() }.unwrap();
-                found.map(|(key, value)| (key.to_vec(), value.to_vec()))
-            };
-            let mut numbers: Vec<u32> = (0..40).collect();
-            if !forward {
-                cursor.seek_last();
-                numbers.reverse();
+fn a_stop_while_a_cursor_joins_leaves_it_where_it_stood() {
+    both_ways(|| {
+        for blob_min_bytes in [None, Some(32)] {
+            let is_calm = Arc::new(AtomicBool::new(false));
+            let calm = Arc::clone(&is_calm);
+            let operator = MergeOperator::fallible("append-when-calm", move |older, newer| {
+                if calm.load(Ordering::Relaxed) { Ok([older, newer].concat()) } else { shout() }
+            });
+            let session = session(&MemoryDisk::seeded(1), Log::None);
+            let options =
+                TableOptions { blob_min_bytes, ..table_options() }.with_operator(operator);
+            let mut table = session.create_table("t", options).unwrap();
+            for number in 0..40_u32 {
+                table.update(Batch::new().insert(&number.to_be_bytes(), &[7; 90])).unwrap();
             }
-            for number in numbers {
-                if number == 20 {
-                    for _ in 0..3 {
-                        assert!(panics(|| step(&mut cursor)), "{blob_min_bytes:?}");
-                    }
-                    is_calm.store(true, Ordering::Relaxed);
+            table.update(Batch::new().upsert(&20_u32.to_be_bytes(), b"!")).unwrap();
+            let joined = [&[7; 90][..], b"!"].concat();
+            for forward in [true, false] {
+                is_calm.store(false, Ordering::Relaxed);
+                let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded).unwrap();
+                let step = |cursor: &mut Cursor| {
+                    let found = if forward { cursor.next() } else { cursor.previous() }?;
+                    Ok(found.map(|(key, value)| (key.to_vec(), value.to_vec())))
+                };
+                let mut numbers: Vec<u32> = (0..40).collect();
+                if !forward {
+                    cursor.seek_last();
+                    numbers.reverse();
                 }
-                let value = if number == 20 { joined.clone() } else { vec![7; 90] };
-                assert_eq!(step(&mut cursor), Some((number.to_be_bytes().to_vec(), value)));
+                for number in numbers {
+                    if number == 20 {
+                        for _ in 0..3 {
+                            assert!(stops(|| step(&mut cursor)), "{blob_min_bytes:?}");
+                        }
+                        is_calm.store(true, Ordering::Relaxed);
+                    }
+                    let value = if number == 20 { joined.clone() } else { vec![7; 90] };
+                    assert_eq!(
+                        step(&mut cursor).unwrap(),
+                        Some((number.to_be_bytes().to_vec(), value))
+                    );
+                }
+                assert_eq!(step(&mut cursor).unwrap(), None);
             }
-            assert_eq!(step(&mut cursor), None);
         }
-    }
+    });
 }

@@ -1,5 +1,6 @@
 //! The directory of a pool, bytes to bytes: what number each path has. The fields: `docs/design/js.md`.
 
+use varvite::format::checksum::crc;
 use varvite::{Error, Kind, Result};
 
 /// What a path is.
@@ -73,7 +74,7 @@ impl Directory {
         else {
             return Ok(None);
         };
-        if crc32c::crc32c(&bytes[..end]) != number(end) {
+        if crc(&bytes[..end]) != number(end) {
             return Ok(None);
         }
         let mut places = Vec::new();
@@ -126,7 +127,7 @@ impl Directory {
         bytes[12..16].copy_from_slice(&length.to_le_bytes());
         bytes[16..24].copy_from_slice(&generation.to_le_bytes());
         bytes[24..28].copy_from_slice(&count.to_le_bytes());
-        let checksum = crc32c::crc32c(&bytes);
+        let checksum = crc(&bytes);
         bytes.extend_from_slice(&checksum.to_le_bytes());
         Ok(bytes)
     }

@@ -20,6 +20,7 @@ use crate::disk::subfolder::{Subfolder, Traffic};
 use crate::error::{Error, Kind, Result};
 use crate::format::codec::{Decoder, Encoder};
 use crate::format::hash::combine;
+use crate::order;
 use crate::sync::{Mutex, lock};
 use crate::table::{
     Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table, TableOptions, View,
@@ -569,7 +570,7 @@ impl HashIndex {
             }
             let mut sorted: Vec<_> = entries.iter().collect();
             // In the order of the pack, so that the same store has the same bytes.
-            sorted.sort_unstable_by_key(|(_, offset)| **offset);
+            order::sort_by(&mut sorted, |a, b| a.1.cmp(b.1));
             let mut batch = Batch::new();
             for (hash, offset) in sorted {
                 batch.insert(hash, &offset.to_le_bytes());

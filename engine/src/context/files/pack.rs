@@ -86,7 +86,7 @@ pub(crate) struct Pack {
 }
 
 /// Whoever can write the live part of a working tree to the pack, without a commit.
-pub(crate) trait Spill: Send + Sync + std::fmt::Debug {
+pub(crate) trait Spill: Send + Sync {
     /// See [`Load::spill`].
     fn spill(&self, pack: &Pack, root: &mut Slot) -> Result<()>;
 

@@ -11,6 +11,7 @@ use super::node::{Body, Branch, Leaf, Load, Node, Pointer, Scan, Slot, Target};
 use crate::context::configuration::{Bucket, Configuration};
 use crate::context::observer::Tally;
 use crate::error::{Error, Kind, Result};
+use crate::order;
 
 /// How directories are cut, and where stored pieces come from.
 #[derive(Clone, Copy)]
@@ -377,7 +378,7 @@ impl Directories<'_> {
         let mut items = Vec::with_capacity(node.count() as usize);
         self.gather(node, &mut items)?;
         items.retain(|(item, _)| Some(&item[..]) != without);
-        items.sort_by(|a, b| a.0.cmp(&b.0));
+        order::sort_by(&mut items, |a, b| a.0.cmp(&b.0));
         let names = items.iter().map(|(name, _)| name.len()).sum();
         let mut leaf = Leaf::with_capacity(items.len(), names);
         for (name, slot) in items {

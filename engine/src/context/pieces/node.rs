@@ -29,7 +29,7 @@ pub(crate) const INLINE: usize = 15;
 pub(crate) const UNKNOWN: Hash = [0; 32];
 
 /// Where stored nodes and values come from. What a tree needs of a pack, and nothing of a disk.
-pub(crate) trait Load: Send + Sync + std::fmt::Debug {
+pub(crate) trait Load: Send + Sync {
     /// The node at a logical offset.
     fn node(&self, offset: u64) -> Result<Arc<Node>>;
     /// The node at a logical offset, for the caller to change. Whatever becomes of the caller's, the

@@ -23,6 +23,7 @@ use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
 use crate::file::replace;
 use crate::format::header::FileKind;
+use crate::order;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Most entries in a reader's memory before it looks for a newer index, and what one takes, about.
@@ -85,7 +86,7 @@ pub(super) fn read_control(disk: &dyn Disk) -> Result<Control> {
         .filter(|(epoch, number, _)| *epoch > control.epoch && *number == 0)
         .map(|(epoch, ..)| epoch)
         .collect();
-    epochs.sort_unstable();
+    order::sort_by(&mut epochs, Ord::cmp);
     while let Some(epoch) = epochs.pop() {
         if let Found::Chunk(opening) = chunk_files::look_for(disk, control.store, epoch, 0)?
             && (is_cleared || chunk_files::is_begun(disk, control.store, epoch)?)
@@ -116,7 +117,7 @@ impl Store {
         if last_commit != 0 {
             sequence = self.commit_at(last_commit)?.1.sequence.saturating_add(1);
         }
-        let branches = self.control.branches.iter().cloned().collect();
+        let branches = order::map(self.control.branches.iter().cloned());
         *self.state() = State { branches, last_commit, sequence };
         self.end = End::of(&self.control);
         self.verify_place(self.end.place)?;

@@ -7,6 +7,7 @@ use crate::context::files::control::KEPT_MAX;
 use crate::context::files::hash_index::is_damage;
 use crate::context::hash::{self, CommitHash};
 use crate::error::{Error, Kind, Result};
+use crate::order;
 use crate::trace::{Action, Answer};
 
 impl Store {
@@ -53,7 +54,7 @@ impl Store {
             }
             offset = self.commit_before(&body);
         }
-        pins.sort_unstable();
+        order::sort_by(&mut pins, Ord::cmp);
         pins.dedup();
         let added = pins.len() - before;
         if pins.len() > KEPT_MAX {
@@ -133,7 +134,7 @@ impl Store {
         }
         let fits = |kept: &mut Vec<u64>| {
             kept.retain(|offset| *offset < target);
-            kept.sort_unstable();
+            order::sort_by(kept, Ord::cmp);
             kept.dedup();
             if kept.len() > KEPT_MAX { Err(too_many("branches and pins")) } else { Ok(()) }
         };

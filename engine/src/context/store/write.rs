@@ -22,6 +22,7 @@ use crate::error::{Error, Kind, Result};
 use crate::file::append::AppendFile;
 use crate::file::exclusive;
 use crate::file::replace;
+use crate::order;
 use crate::sync::lock;
 use crate::trace::{self, Action, Answer, Arguments};
 
@@ -60,7 +61,7 @@ impl CommitInfo {
 
     fn sorted_parents(&self) -> Vec<CommitHash> {
         let mut parents = self.parents.clone();
-        parents.sort_unstable();
+        order::sort_by(&mut parents, Ord::cmp);
         parents
     }
 

@@ -6,6 +6,7 @@ use super::{Kind, Tree};
 use crate::context::observer::Operation;
 use crate::context::pieces::node::{Body, Node, Slot, Target};
 use crate::error::Result;
+use crate::order;
 use crate::trace::{Action, Walk};
 
 /// Which depths below the start are visited; 0 is the start itself.
@@ -159,7 +160,7 @@ impl Tree {
                 // A made-up proof may say any number.
                 let mut children = Vec::with_capacity(node.count().min(1 << 12) as usize);
                 self.directories().gather(&node, &mut children)?;
-                children.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+                order::sort_by(&mut children, |a, b| a.0.cmp(&b.0));
                 Ok(Rest::Sorted(children.into_iter()))
             }
             // A leaf is stored by name.

@@ -11,7 +11,6 @@ use crate::error::Result;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A pack that counts the bytes of the nodes taken from it: those that a change makes live.
-#[derive(Debug)]
 pub(super) struct Counted<'a> {
     load: &'a dyn Load,
     bytes: AtomicU64,

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::order;
 use crate::table::bytes::{EntryKind, EntryRef, KEY_BYTES_MAX, KeyRange, VALUE_BYTES_MAX, cost};
 use crate::table::runs::blob::{BlobFile, BlobSpan, HeldBlob};
 use crate::trace::Arguments;
@@ -209,7 +210,7 @@ impl Batch {
     /// The identities of the blob files that operations refer to, whether they are held or not.
     pub(in crate::table) fn blob_identities(&self) -> BTreeSet<u64> {
         let blobs = self.entries().filter(|entry| entry.kind == EntryKind::Blob);
-        blobs.filter_map(|entry| Some(BlobSpan::decode(entry.value)?.file)).collect()
+        order::set(blobs.filter_map(|entry| Some(BlobSpan::decode(entry.value)?.file)))
     }
 
     /// The blob files that operations refer to.

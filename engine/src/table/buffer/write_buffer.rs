@@ -16,6 +16,7 @@ use super::key_filter::BufferFilter;
 use super::layer::{CHUNK_BYTES, Layer};
 use super::stream::BufferStream;
 use crate::cache::Charge;
+use crate::error::Result;
 use crate::table::bytes::{EntryKind, EntryRef, cost, prefix as key_prefix};
 use crate::table::runs::blob::{BlobFile, BlobSpan};
 
@@ -32,7 +33,8 @@ const STALE_KEYS: u64 = 256;
 pub const PREFETCHED: usize = 16;
 
 /// How a newer entry joins the older one of the same key: what to keep in its place.
-pub type Combine<'a> = &'a dyn Fn(EntryRef<'_>, EntryRef<'_>) -> Option<(EntryKind, Vec<u8>)>;
+pub type Combine<'a> =
+    &'a dyn Fn(EntryRef<'_>, EntryRef<'_>) -> Result<Option<(EntryKind, Vec<u8>)>>;
 
 /// A sorted map from key to newest entry. Cloning is O(1); the clones are independent.
 #[derive(Clone)]
@@ -250,13 +252,13 @@ impl WriteBuffer {
     }
 
     /// Adds `entry`, whose key has the hash `hash`; where its key is there already,
-    /// `combine(older, newer)` says what to keep, or `None` for the newer as it is.
-    pub fn insert(&mut self, entry: EntryRef<'_>, hash: u64, combine: Combine<'_>) {
+    /// `combine(older, newer)` says what to keep, or `None` for the newer as it is. When that fails nothing is changed.
+    pub fn insert(&mut self, entry: EntryRef<'_>, hash: u64, combine: Combine<'_>) -> Result<()> {
         let (mut joined, mut old_blob) = (None, None);
         if let Some(older) = self.get(entry.key, hash) {
             old_blob = blob_of(older);
             let (kind, older_cost) = (older.kind, cost(older.key, older.value));
-            joined = combine(older, entry);
+            joined = combine(older, entry)?;
             self.counts[kind as usize] -= 1;
             self.cost_bytes -= older_cost;
         } else {
@@ -273,6 +275,7 @@ impl WriteBuffer {
             self.blobs.count(blob_of(entry), old_blob);
         }
         self.put(entry);
+        Ok(())
     }
 
     fn put(&mut self, entry: EntryRef<'_>) {
@@ -337,8 +340,9 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn replace(_: EntryRef<'_>, _: EntryRef<'_>) -> Option<(EntryKind, Vec<u8>)> {
-        None
+    #[expect(clippy::unnecessary_wraps, reason = "it stands where something may fail")]
+    fn replace(_: EntryRef<'_>, _: EntryRef<'_>) -> Result<Option<(EntryKind, Vec<u8>)>> {
+        Ok(None)
     }
 
     fn key(number: u64) -> Vec<u8> {
@@ -362,7 +366,7 @@ mod tests {
             let (key, value) = (key(number % (9_000 / scale)), vec![number as u8; length as usize]);
             let kind = if number % 5 == 0 { EntryKind::Delete } else { EntryKind::Insert };
             let hash = crate::format::hash::hash(0, &key);
-            buffer.insert(EntryRef { kind, key: &key, value: &value }, hash, &replace);
+            buffer.insert(EntryRef { kind, key: &key, value: &value }, hash, &replace).unwrap();
             model.insert(key, (kind, value));
             if number % (6_000 / scale) == 7 {
                 kept.push((buffer.clone(), model.clone()));
@@ -408,8 +412,8 @@ mod tests {
             let hash = crate::format::hash::hash(0, &key);
             // The same keys come again with other values.
             let value = number.to_le_bytes();
-            buffer.insert(EntryRef { kind, key: &key, value: &value }, hash, &replace);
-            buffer.insert(EntryRef { kind, key: b"again", value: &value }, 5, &replace);
+            buffer.insert(EntryRef { kind, key: &key, value: &value }, hash, &replace).unwrap();
+            buffer.insert(EntryRef { kind, key: b"again", value: &value }, 5, &replace).unwrap();
             let clone = buffer.clone();
             assert!(clone.layers.len() <= 16, "{} layers", clone.layers.len());
             if number % 1_000 == 0 || number + 9 > count {
@@ -430,7 +434,7 @@ mod tests {
         let add = |buffer: &mut WriteBuffer, number: u64| {
             let key = number.to_be_bytes();
             let entry = EntryRef { kind: EntryKind::Insert, key: &key, value: b"" };
-            buffer.insert(entry, hash(&key), &replace);
+            buffer.insert(entry, hash(&key), &replace).unwrap();
         };
         (0..1_000).for_each(|number| add(&mut buffer, number));
         let passed = |buffer: &WriteBuffer, keys: std::ops::Range<u64>| {

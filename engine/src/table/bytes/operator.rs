@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::entry::{EntryKind, EntryRef};
 use crate::error::{Error, Result};
 
-type Function = dyn Fn(&[u8], &[u8]) -> Vec<u8> + Send + Sync;
+type Function = dyn Fn(&[u8], &[u8]) -> Result<Vec<u8>> + Send + Sync;
 
 /// A named, associative function of an older and a newer value.
 ///
@@ -24,7 +24,7 @@ type Function = dyn Fn(&[u8], &[u8]) -> Vec<u8> + Send + Sync;
 pub struct MergeOperator {
     name: Arc<str>,
     function: Arc<Function>,
-    /// Not one of ours, so it may panic.
+    /// Not one of ours, so it may fail or panic.
     is_hosts: bool,
 }
 
@@ -34,6 +34,27 @@ impl MergeOperator {
     pub fn new(
         name: &str,
         function: impl Fn(&[u8], &[u8]) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
+        Self::fallible(name, move |older, newer| Ok(function(older, newer)))
+    }
+
+    /// The same of a function that may fail. The call that needed it gives its error, and an update changes nothing; but
+    /// merges and lookups call it as well, and do not get past a pair of values for which it fails.
+    ///
+    /// ```
+    /// use varvite::{Error, MergeOperator};
+    ///
+    /// let exact = MergeOperator::fallible("exact", |older, newer| {
+    ///     let longer = older.len() + newer.len();
+    ///     if longer <= 100 { Ok([older, newer].concat()) } else { Err(Error::invalid("the value is full")) }
+    /// });
+    /// assert_eq!(exact.apply(b"a", b"b")?, b"ab");
+    /// assert!(exact.apply(b"a", &[0; 100]).is_err());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn fallible(
+        name: &str,
+        function: impl Fn(&[u8], &[u8]) -> Result<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
         MergeOperator { name: Arc::from(name), function: Arc::new(function), is_hosts: true }
     }
@@ -78,13 +99,14 @@ impl MergeOperator {
         &self.name
     }
 
-    /// Whether it is the host's, and so may panic.
+    /// Whether it is the host's, and so may fail or panic.
     pub(in crate::table) fn is_hosts(&self) -> bool {
         self.is_hosts
     }
 
-    /// `older` joined by `newer`.
-    pub fn apply(&self, older: &[u8], newer: &[u8]) -> Vec<u8> {
+    /// `older` joined by `newer`. What its function failed with: none of [`MergeOperator::new`] and none that is built in
+    /// fails.
+    pub fn apply(&self, older: &[u8], newer: &[u8]) -> Result<Vec<u8>> {
         (self.function)(older, newer)
     }
 }
@@ -95,25 +117,25 @@ impl fmt::Debug for MergeOperator {
     }
 }
 
-/// What stands for `older` and `newer` of one key: `None` when it is `newer` as it is.
+/// What stands for `older` and `newer` of one key: `None` when it is `newer` as it is. What the operator failed with.
 ///
 /// A table without an operator refuses upserts at the door, so here there is one whenever needed.
 pub fn combine(
     operator: Option<&MergeOperator>,
     older: EntryRef<'_>,
     newer: EntryRef<'_>,
-) -> Option<(EntryKind, Vec<u8>)> {
+) -> Result<Option<(EntryKind, Vec<u8>)>> {
     if newer.kind != EntryKind::Upsert {
-        return None;
+        return Ok(None);
     }
     let joined = |kind| {
         let operator = operator.expect("a table with upserts has a merge operator");
-        Some((kind, operator.apply(older.value, newer.value)))
+        Ok(Some((kind, operator.apply(older.value, newer.value)?)))
     };
     match older.kind {
         EntryKind::Insert => joined(EntryKind::Insert),
         EntryKind::Upsert => joined(EntryKind::Upsert),
-        EntryKind::Delete => Some((EntryKind::Insert, newer.value.to_vec())),
+        EntryKind::Delete => Ok(Some((EntryKind::Insert, newer.value.to_vec()))),
         EntryKind::Blob => unreachable!("a blob is fetched before it is joined"),
     }
 }
@@ -143,8 +165,8 @@ mod tests {
             let operator = MergeOperator::built_in(name).unwrap();
             for (a, b, c) in [(0, 1, 2), (1, 2, 3), (3, 0, 1), (2, 3, 3)] {
                 let (a, b, c) = (values[a], values[b], values[c]);
-                let left = operator.apply(&operator.apply(a, b), c);
-                assert_eq!(left, operator.apply(a, &operator.apply(b, c)), "{name}");
+                let join = |older: &[u8], newer: &[u8]| operator.apply(older, newer).unwrap();
+                assert_eq!(join(&join(a, b), c), join(a, &join(b, c)), "{name}");
             }
         }
     }
@@ -162,7 +184,7 @@ mod tests {
             (EntryKind::Delete, EntryKind::Upsert, Some((EntryKind::Insert, b"n"))),
         ];
         for (older, newer, expected) in rows {
-            let found = combine(Some(&add), entry(older, b"o"), entry(newer, b"n"));
+            let found = combine(Some(&add), entry(older, b"o"), entry(newer, b"n")).unwrap();
             assert_eq!(found, expected.map(|(kind, value)| (kind, value.to_vec())));
         }
     }

@@ -11,6 +11,7 @@ use crate::file::exclusive;
 use crate::file::replace;
 use crate::format::codec::Encoder;
 use crate::format::header::{FileKind, Header, LENGTH, checked_body, finish_with_checksum};
+use crate::order;
 use crate::table::shared::paths::{self, CHECKPOINT, LOCK, LOG, SEGMENTS, SESSION, SNAPSHOTS};
 use crate::table::shared::tell_doubt;
 
@@ -294,7 +295,7 @@ pub fn make_names_durable(
 pub fn saves(disk: &dyn Disk) -> Result<Vec<u64>> {
     let names = names_in(disk, SNAPSHOTS)?;
     let mut numbers: Vec<_> = names.iter().filter_map(|name| paths::saved_number(name)).collect();
-    numbers.sort_unstable();
+    order::sort_by(&mut numbers, Ord::cmp);
     Ok(numbers)
 }
 

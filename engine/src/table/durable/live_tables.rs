@@ -23,6 +23,7 @@ use crate::cache::Charge;
 use crate::disk::Access;
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::Replacement;
+use crate::order;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
 use crate::table::buffer::Batch;
 use crate::table::merge::{Input, Shape};
@@ -304,7 +305,7 @@ impl LiveTables {
             (record.table.name.clone(), LiveTable { record: Arc::new(record), live })
         });
         let damage = damage.map(|error| (error.kind(), error.detail().to_owned()));
-        let state = LiveList { entries: entries.collect(), next_id, damage };
+        let state = LiveList { entries: order::map(entries), next_id, damage };
         let charge = store.charge();
         set(charge.as_ref(), state.memory_bytes());
         Arc::new(LiveTables {
@@ -371,7 +372,7 @@ impl LiveTables {
         let mut blobs: Vec<_> =
             parts.clone().flat_map(|(_, batch)| batch.blobs().cloned()).collect();
         // Copies of one file have the same identity; any of them will do.
-        blobs.sort_by_key(|blob| blob.meta().identity);
+        order::sort_by(&mut blobs, |a, b| a.meta().identity.cmp(&b.meta().identity));
         blobs.dedup_by_key(|blob| blob.meta().identity);
         let metas: Vec<_> = blobs.iter().map(|blob| *blob.meta()).collect();
         self.log_writer()?.append(tables, &blobs, |to| encode_update(to, parts, &metas))
@@ -636,7 +637,7 @@ impl LiveTables {
                 let known = new.get(&id).or_else(|| before.get(&id)).cloned();
                 (id, known.unwrap_or_else(|| self.store.shared_file(id, path)))
             };
-            let files: Files = named_files(checkpoint.segments()).map(file).collect();
+            let files: Files = order::map(named_files(checkpoint.segments()).map(file));
             self.pins.pin_live(&files);
             if let Err(error) = self.replace(&checkpoint.encode()) {
                 self.pins.set_live(before);

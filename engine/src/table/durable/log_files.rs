@@ -19,6 +19,7 @@ use crate::format::checksum::{crc, crc_append};
 use crate::format::codec::Decoder;
 use crate::format::hash::combine;
 use crate::format::header::FileKind;
+use crate::order;
 use crate::table::runs::blob::BlobMeta;
 use crate::table::shared::paths::{self, LOG};
 
@@ -229,7 +230,7 @@ pub fn log_numbers(disk: &dyn Disk) -> Result<Vec<u64>> {
         names => names?,
     };
     let mut numbers: Vec<_> = names.iter().filter_map(|name| paths::log_number(name)).collect();
-    numbers.sort_unstable();
+    order::sort_by(&mut numbers, Ord::cmp);
     Ok(numbers)
 }
 

@@ -20,6 +20,7 @@ use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
 use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header, LENGTH, checked_body, finish_with_checksum};
+use crate::order;
 use crate::table::merge::{Input, Merging, Shape};
 use crate::table::runs::blob::BlobMeta;
 use crate::table::runs::{Run, Segment, SegmentMeta};
@@ -584,7 +585,7 @@ impl TableRecord {
     /// Bytes of the segments that it names and of the blob files that these refer to.
     fn disk_bytes(&self) -> u64 {
         let blobs = self.segments().flat_map(|segment| &segment.blobs);
-        let blobs: BTreeMap<_, _> = blobs.map(|it| (it.file.id, it.file.file_bytes())).collect();
+        let blobs = order::map(blobs.map(|it| (it.file.id, it.file.file_bytes())));
         self.segments().map(SegmentMeta::file_bytes).sum::<u64>() + blobs.values().sum::<u64>()
     }
 }
@@ -706,7 +707,7 @@ impl SnapshotInfo {
         });
         let segments = manifest.segments().map(|segment| (segment.id, segment.file_bytes()));
         let blobs = manifest.blobs().map(|blob| (blob.id, blob.file_bytes()));
-        let distinct: BTreeMap<_, _> = segments.chain(blobs).collect();
+        let distinct = order::map(segments.chain(blobs));
         SnapshotInfo {
             name: name.to_owned(),
             sequence: manifest.sequence,

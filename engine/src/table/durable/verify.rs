@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::hash::Salt;
+use crate::order;
 use crate::table::bytes::{EntryKind, Filter, RangeFilter};
 use crate::table::runs::blob::BlobSpan;
 use crate::table::runs::{ReadOptions, Run, RunReader, Segment};
@@ -75,8 +76,7 @@ fn with_filters(
         reader.advance()?;
     }
     segment.read_blob_list()?;
-    let listed: BTreeMap<_, _> =
-        meta.blobs.iter().map(|it| (it.file.identity, (it.entries, it.bytes))).collect();
+    let listed = order::map(meta.blobs.iter().map(|it| (it.file.identity, (it.entries, it.bytes))));
     if uses != listed {
         return Err(wrong("references to blob files", &"as the footer lists them", &"others"));
     }

@@ -18,6 +18,7 @@ use super::output::{BlobPlan, Output};
 use super::union_merge::{AnyMerge, Groups, UnionMerge};
 use crate::cache::Charge;
 use crate::error::Result;
+use crate::order;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::table::buffer::WriteBuffer;
 use crate::table::bytes::common_prefix;
@@ -506,7 +507,7 @@ impl MergeJob {
         let state = self.state();
         let inputs = state.inputs.iter().flat_map(Input::segments);
         let files = self.plan.blobs.sparse(state.outputs.segments().iter().chain(inputs));
-        Arc::new(files.into_keys().collect())
+        Arc::new(order::set(files.into_keys()))
     }
 
     /// Finishes a segment and publishes the state after it, when so much was spent. Where nobody reads that, it
@@ -671,7 +672,7 @@ mod interleavings {
         for number in 0..ENTRIES {
             let key = number.to_be_bytes();
             let entry = EntryRef { kind: EntryKind::Insert, key: &key, value: b"value" };
-            buffer.insert(entry, hash(1, &key), &|_, _| None);
+            buffer.insert(entry, hash(1, &key), &|_, _| Ok(None)).unwrap();
         }
         buffer
     }

@@ -194,7 +194,7 @@ impl Merge {
                 older
             };
             if let Some((kind_joined, value_joined)) =
-                operator::combine(self.operator.as_ref(), older, newer)
+                operator::combine(self.operator.as_ref(), older, newer)?
             {
                 kind = kind_joined;
                 joined = Some(value_joined);
@@ -249,7 +249,7 @@ mod tests {
     fn source(entries: &[(&[u8], EntryKind, &[u8])]) -> MergeSource {
         let mut buffer = WriteBuffer::new(0);
         for &(key, kind, value) in entries {
-            buffer.insert(EntryRef { kind, key, value }, 0, &|_, _| None);
+            buffer.insert(EntryRef { kind, key, value }, 0, &|_, _| Ok(None)).unwrap();
         }
         MergeSource::Buffer(buffer.stream())
     }

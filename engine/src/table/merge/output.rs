@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::order;
 use crate::table::bytes::{EntryKind, EntryRef};
 use crate::table::runs::blob::{
     BLOB_FILE_BYTES, BlobBuilder, BlobFile, BlobMeta, BlobSpan, BlobUse, HeldBlob,
@@ -64,10 +65,11 @@ impl BlobPlan {
             .into_values()
             .filter(|(bytes, file)| bytes.saturating_mul(SPARSE) < file.bytes)
             .collect();
-        sparse.sort_by_key(|(bytes, file)| {
+        let place = |(bytes, file): &(u64, BlobMeta)| {
             let share = (u128::from(*bytes) << 32) / u128::from(file.bytes);
             (share, file.identity)
-        });
+        };
+        order::sort_by(&mut sparse, |a, b| place(a).cmp(&place(b)));
         let (mut chosen, mut moved) = (BTreeMap::new(), 0);
         for (bytes, file) in sparse {
             if moved >= self.move_max {

@@ -60,7 +60,7 @@ impl<'a> Binding<'a> {
             (Some((kind, newer)), Some(operator)) => {
                 let (older, newer) =
                     (self.whole(entry.kind, entry.value)?, self.whole(kind, &newer)?);
-                (EntryKind::Insert, operator.apply(&older, &newer))
+                (EntryKind::Insert, operator.apply(&older, &newer)?)
             }
             (Some(newer), None) => newer,
         });
@@ -241,7 +241,7 @@ mod tests {
             for entries in *table {
                 let mut buffer = WriteBuffer::new(0);
                 for &(key, kind, value) in *entries {
-                    buffer.insert(EntryRef { kind, key, value }, 0, &|_, _| None);
+                    buffer.insert(EntryRef { kind, key, value }, 0, &|_, _| Ok(None)).unwrap();
                 }
                 sources.push(MergeSource::Buffer(buffer.stream()));
             }

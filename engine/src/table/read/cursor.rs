@@ -243,7 +243,7 @@ impl Cursor {
         let value = blob.file.read_whole(&blob.span)?;
         self.view.store.counters.add_blobs(std::slice::from_ref(blob));
         self.value = match &self.view.operator {
-            Some(operator) if self.joins => operator.apply(&value, &self.value),
+            Some(operator) if self.joins => operator.apply(&value, &self.value)?,
             _ => value,
         };
         self.blob = None;
@@ -551,7 +551,7 @@ impl Cursor {
                 }
                 Some(kind @ EntryKind::Upsert) => {
                     let newer = EntryRef { kind, key: &self.next_key, value: &self.value };
-                    let joined = operator::combine(self.view.operator.as_ref(), entry, newer);
+                    let joined = operator::combine(self.view.operator.as_ref(), entry, newer)?;
                     let (kind, value) = joined.expect("an upsert joins what is older");
                     newest = Some(kind);
                     self.value = value;

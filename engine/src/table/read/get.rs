@@ -248,7 +248,7 @@ impl KeySearch<'_> {
             None => older.to_vec(),
             Some(newer) => {
                 let operator = self.moment.operator.expect("a table with upserts has an operator");
-                operator.apply(older, &newer)
+                operator.apply(older, &newer)?
             }
         };
         if kind == EntryKind::Upsert {

@@ -186,7 +186,7 @@ pub fn fetch(
         if let Some(newer) = newer {
             let operator = view.operator.as_ref();
             let operator = operator.expect("a table with upserts has a merge operator");
-            let joined = operator.apply(values.get(index).unwrap_or_default(), &newer);
+            let joined = operator.apply(values.get(index).unwrap_or_default(), &newer)?;
             values.set(index, &joined);
         }
     }
@@ -411,7 +411,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
             (kind, Some(newer)) => {
                 let operator = self.view.operator.as_ref();
                 let operator = operator.expect("a table with upserts has a merge operator");
-                let joined = operator.apply(entry.value, &newer);
+                let joined = operator.apply(entry.value, &newer)?;
                 if kind == EntryKind::Upsert {
                     upserts.insert(index, joined);
                     return Ok(false);
@@ -444,7 +444,7 @@ impl<'a, K: AsRef<[u8]>> Search<'a, K> {
         let is_final = operator.is_none() && entry.kind == EntryKind::Insert;
         let joined = match (entry.kind, newer, operator) {
             (EntryKind::Delete, newer, _) => newer,
-            (_, Some(newer), Some(operator)) => Some(operator.apply(entry.value, &newer)),
+            (_, Some(newer), Some(operator)) => Some(operator.apply(entry.value, &newer)?),
             (_, newer, _) => newer.or_else(|| Some(entry.value.to_vec())),
         };
         self.upserts.extend(joined.map(|value| (index, value)));

@@ -122,8 +122,8 @@ impl Segment {
     }
 
     fn with_loaded(self, index: Index, filter: Option<Filter>) -> Self {
-        self.index.set(index).expect("nobody else has the segment");
-        self.filter.set(filter).expect("nobody else has the segment");
+        let is_new = self.index.set(index).is_ok() & self.filter.set(filter).is_ok();
+        assert!(is_new, "nobody else has the segment");
         self
     }
 

@@ -7,9 +7,10 @@
 //!
 //! Format document: `docs/format/session.md`. Every write and sync: `docs/design/durability.md`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::order;
 use crate::table::durable::read_checkpoint;
 
 use crate::disk::{Access, Disk, Lock, Mode, entropy, remove_quietly};
@@ -197,11 +198,11 @@ impl Session {
         };
         if let Some(checkpoint) = &checkpoint {
             let files = named_files(checkpoint.segments());
-            named.live = files.map(|(id, path)| (id, store.shared_file(id, path))).collect();
+            named.live = order::map(files.map(|(id, path)| (id, store.shared_file(id, path))));
         }
         for (number, blobs) in log.iter().flat_map(|log| &log.blobs) {
             let files = blobs.keys().map(|id| (*id, store.shared_file(*id, paths::blob(*id))));
-            named.log.insert(*number, files.collect());
+            named.log.insert(*number, order::map(files));
         }
         if let Some(error) = &damage {
             named
@@ -287,7 +288,7 @@ impl Session {
         let names = self.store.disk.list(SEGMENTS)?;
         let unnamed: Vec<_> = {
             let named = self.pins.lock();
-            let named: BTreeSet<_> = named.all().flat_map(Files::keys).collect();
+            let named = order::set(named.all().flat_map(Files::keys));
             let unnamed =
                 |name: &&String| paths::file_id(name).is_some_and(|id| !named.contains(&id));
             names.iter().filter(unnamed).collect()
@@ -395,7 +396,7 @@ fn first_number(log: u64) -> u64 {
 fn pin(store: &SegmentStore, name: &str) -> Result<(u64, Files)> {
     let manifest = read_manifest(&*store.disk, store.identity, name)?;
     let files = manifest.files().map(|(id, path)| (id, store.shared_file(id, path)));
-    Ok((manifest.sequence, files.collect()))
+    Ok((manifest.sequence, order::map(files)))
 }
 
 /// What to say of a file that `named` has and the folder has not. Then what names it may be older than

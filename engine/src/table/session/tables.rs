@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::lifecycle::Session;
 use super::live::OpenTable;
 use crate::error::{Error, Result};
+use crate::order;
 use crate::sync::{Condvar, Mutex, lock, wait};
 use crate::table::buffer::Batch;
 use crate::table::read::{KeyBounds, Range, Values, View};
@@ -119,7 +120,9 @@ impl Drop for Seat {
         if self.is_changed {
             // Whatever a closure of the host left.
             tables.retain(|table| Arc::ptr_eq(&table.store, &self.shared.store));
-            tables.sort_by(|a, b| (a.name(), !a.is_live()).cmp(&(b.name(), !b.is_live())));
+            order::sort_by(&mut tables, |a, b| {
+                (a.name(), !a.is_live()).cmp(&(b.name(), !b.is_live()))
+            });
             tables.dedup_by(|a, b| a.name() == b.name());
             let views = Views::of(&tables);
             // What went with the old views is let go outside the lock.
@@ -178,7 +181,7 @@ impl Session {
         if let Err(error) = self.check_shareable(&tables) {
             return Err(NotShared { error, tables });
         }
-        tables.sort_by(|a, b| a.name().cmp(b.name()));
+        order::sort_by(&mut tables, |a, b| a.name().cmp(b.name()));
         let views = Mutex::new(Views::of(&tables));
         let queue = Mutex::new(Queue { tables: Some(tables), came: 0, done: 0 });
         let (is_free, store) = (Condvar::new(), Arc::clone(&self.store));
@@ -194,7 +197,7 @@ impl Session {
         self.store.check_open()?;
         tables.iter().try_for_each(|table| self.check_own(table))?;
         let mut names: Vec<_> = tables.iter().map(Table::name).collect();
-        names.sort_unstable();
+        order::sort_by(&mut names, Ord::cmp);
         let twice = names.windows(2).find(|two| two[0] == two[1]);
         twice.map_or(Ok(()), |two| Err(two_called(two[0])))
     }

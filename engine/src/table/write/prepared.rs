@@ -85,11 +85,11 @@ impl Prepared {
     fn apply_points(&mut self, real: &Table, batch: &Batch) -> Result<Vec<LogPoint>> {
         let table = &mut self.draft.table;
         pay(table, real, batch)?;
-        // Where the host's operator is called, a panic of it changes nothing.
-        Ok(match table.draft(batch) {
-            Some(draft) => table.install(draft, LogPoint::default()),
+        // Where the host's operator is called, a failure or a panic of it changes nothing.
+        match table.draft(batch)? {
+            Some(draft) => Ok(table.install(draft, LogPoint::default())),
             None => table.put(batch, LogPoint::default()),
-        })
+        }
     }
 
     /// On one more copy, since an error or a panic of the host's operator leaves a table half cut.
@@ -97,7 +97,7 @@ impl Prepared {
         let mut table = self.draft.table.copy_as(self.draft.table.shared_name());
         let expanded = table.expand(batch, 0)?;
         pay(&mut table, real, &expanded.points)?;
-        let mut begun = table.put(&expanded.points, LogPoint::default());
+        let mut begun = table.put(&expanded.points, LogPoint::default())?;
         expanded.place(&mut begun);
         self.draft.table = table;
         Ok((begun, expanded))

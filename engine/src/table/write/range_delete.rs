@@ -15,6 +15,7 @@ use std::sync::Arc;
 use super::table::Table;
 use crate::cache::Charge;
 use crate::error::Result;
+use crate::order;
 use crate::table::buffer::Batch;
 use crate::table::bytes::{EntryKind, KeyRange};
 use crate::table::durable::{LogPoint, ShapeCut};
@@ -32,7 +33,7 @@ struct Joined(Vec<KeyRange>);
 impl Joined {
     fn new<'a>(ranges: impl Iterator<Item = &'a KeyRange>) -> Joined {
         let mut sorted: Vec<_> = ranges.map(KeyRange::bounds).collect();
-        sorted.sort_unstable_by(|one, other| by_lower(one.0, other.0));
+        order::sort_by(&mut sorted, |one, other| by_lower(one.0, other.0));
         let mut joined: Vec<Bounds<'_>> = Vec::new();
         for (lower, upper) in sorted {
             match joined.last_mut() {

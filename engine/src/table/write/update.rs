@@ -4,20 +4,25 @@
 //! is to name, and the merges are paid, whose work stays when the update fails; then a checkpoint is
 //! written if one is due; then one record for all tables goes to the log. From there on only memory
 //! changes. Ranges that a batch deletes are taken out of the shape, which nobody else sees before the update
-//! stands, and become deletes of single keys. An operator of the host may panic where entries meet, so it is called on a draft before the
-//! log has anything. Design: `docs/design/table.md`.
+//! stands, and become deletes of single keys. An operator of the host may fail or panic where entries meet, so it is called on a draft before
+//! the log has anything. Design: `docs/design/table.md`.
 
 use std::sync::Arc;
 
 use super::range_delete::Expanded;
 use super::table::Table;
 use crate::error::{Error, Result};
+use crate::order;
 use crate::table::buffer::{Batch, PREFETCHED, WriteBuffer};
+use crate::table::bytes::EntryRef;
 use crate::table::bytes::operator::{self, MergeOperator};
 use crate::table::durable::{LiveWriter, LogPoint, ShapeCut};
 use crate::table::merge::{Schedule, Shape};
 use crate::table::shared::{Named, Operation, SegmentStore};
 use crate::trace::{self, Action};
+
+/// Why what changes a table that others see cannot fail.
+const DRAFTED: &str = "what may fail is done on a draft";
 
 /// One update on its way; a method is a phase.
 struct Update<'a, 'p> {
@@ -32,7 +37,7 @@ struct Part<'a> {
     /// The batch without ranges, if it has some.
     expanded: Option<Expanded>,
     /// The shape before ranges were taken out of it, which the table gets back unless that is forgotten, also
-    /// when the host's operator panics. Merges that both share may stand further then, which changes nothing.
+    /// when the host's operator fails or panics. Merges that both share may stand further then, which changes nothing.
     before: Option<Arc<Shape>>,
     draft: Option<Draft>,
 }
@@ -135,7 +140,7 @@ impl Update<'_, '_> {
                 } else {
                     self.pay_and_write_checkpoint()?;
                 }
-                self.draft();
+                self.draft()?;
                 let at = self.log()?;
                 self.apply(at);
                 Ok(())
@@ -204,16 +209,18 @@ impl Update<'_, '_> {
         write_checkpoint_if_due(&logged.map(|part| &*part.table))
     }
 
-    /// Calls the host's operators, as long as a panic of theirs leaves everything as it was.
-    fn draft(&mut self) {
+    /// Calls the host's operators, as long as a failure or a panic of theirs leaves everything as it was.
+    fn draft(&mut self) -> Result<()> {
         for part in &mut *self.parts {
-            part.draft = part.table.draft(part.points());
+            part.draft = part.table.draft(part.points())?;
         }
+        Ok(())
     }
 
     /// Logs one record for all live tables that change, as durable as was promised; gives its place.
     fn log(&mut self) -> Result<Option<LogPoint>> {
-        self.parts.sort_unstable_by_key(|part| part.log().map(LiveWriter::id));
+        let id = |part: &Part<'_>| part.log().map(LiveWriter::id);
+        order::sort_by(self.parts, |a, b| id(a).cmp(&id(b)));
         let parts = self.parts.iter().filter_map(|part| Some((part.log()?, part.batch)));
         let Some((live, _)) = parts.clone().next() else { return Ok(None) };
         let name = self.name();
@@ -278,7 +285,7 @@ impl Table {
     /// Works on merges in proportion to the bytes added, before anything changes: after an error the
     /// table is as it was, and the same update may be tried again. `Invalid` for keys or values that
     /// are too long, and for upserts without a merge operator; `Io` and `Corrupt` from merges. Also when
-    /// the host's merge operator panics the table, and its log, are as they were.
+    /// the host's merge operator fails or panics the table, and its log, are as they were.
     /// Cost: amortised O(log(n) / page entries) page writes an operation; none waits for a whole merge.
     pub fn update(&mut self, batch: &Batch) -> Result<()> {
         let store = &Arc::clone(&self.store);
@@ -310,15 +317,16 @@ impl Table {
         self.with_schedule(|schedule, shape| schedule.pay(shape, active, batch.cost()))
     }
 
-    /// The table after `batch`, if the host's operator may be called: should it panic, nothing has
+    /// The table after `batch`, if the host's operator may be called: should it fail or panic, nothing has
     /// happened yet.
-    pub(super) fn draft(&self, batch: &Batch) -> Option<Draft> {
+    pub(super) fn draft(&self, batch: &Batch) -> Result<Option<Draft>> {
         let is_hosts = self.options.operator.as_ref().is_some_and(MergeOperator::is_hosts);
-        (is_hosts && batch.has_upserts()).then(|| {
-            let mut table = self.copy_as(Named::untraced(""));
-            let begun = table.put(batch, LogPoint::default());
-            Draft { table, begun, cut: None, work: None }
-        })
+        if !is_hosts || !batch.has_upserts() {
+            return Ok(None);
+        }
+        let mut table = self.copy_as(Named::untraced(""));
+        let begun = table.put(batch, LogPoint::default())?;
+        Ok(Some(Draft { table, begun, cut: None, work: None }))
     }
 
     /// Applies `batch`, which is at `at` in the log if it is in it, or takes on the draft of that; with ranges
@@ -343,8 +351,8 @@ impl Table {
         };
         let mut begun = match (draft, expanded) {
             (Some(draft), _) => self.install(draft, begins),
-            (None, Some(expanded)) => self.put(&expanded.points, begins),
-            (None, None) => self.put(batch, begins),
+            (None, Some(expanded)) => self.put(&expanded.points, begins).expect(DRAFTED),
+            (None, None) => self.put(batch, begins).expect(DRAFTED),
         };
         if let Some(expanded) = expanded {
             expanded.place(&mut begun);
@@ -359,8 +367,9 @@ impl Table {
     }
 
     /// Puts the operations into the buffer, sealing it whenever it is full. Gives where new buffers begin
-    /// when the first operation is that at `at` of the log.
-    pub(super) fn put(&mut self, batch: &Batch, at: LogPoint) -> Vec<LogPoint> {
+    /// when the first operation is that at `at` of the log. What the host's operator failed with: the table has some of the
+    /// operations then.
+    pub(super) fn put(&mut self, batch: &Batch, at: LogPoint) -> Result<Vec<LogPoint>> {
         let options = Arc::clone(&self.options);
         let operator = options.operator.as_ref();
         let base_cost = self.base.as_ref().map_or(0, |base| base.cost());
@@ -381,8 +390,10 @@ impl Table {
             }
             for &(entry, hash) in &group {
                 done += 1;
-                self.active
-                    .insert(entry, hash, &|older, newer| operator::combine(operator, older, newer));
+                let join = |older: EntryRef<'_>, newer: EntryRef<'_>| {
+                    operator::combine(operator, older, newer)
+                };
+                self.active.insert(entry, hash, &join)?;
                 if self.active.cost_bytes() >= limit {
                     self.active.release();
                     self.seal_active();
@@ -393,7 +404,7 @@ impl Table {
             }
         }
         self.active.release();
-        begun
+        Ok(begun)
     }
 
     /// Takes on `draft`, whose update is at `at` of the log.
@@ -447,7 +458,7 @@ impl Table {
         if !self.store.read_only {
             self.pay(points)?;
         }
-        let mut begun = self.put(points, from);
+        let mut begun = self.put(points, from)?;
         if let Some(expanded) = &expanded {
             expanded.place(&mut begun);
         }

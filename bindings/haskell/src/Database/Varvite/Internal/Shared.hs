@@ -20,7 +20,7 @@ module Database.Varvite.Internal.Shared
   ) where
 
 import Control.Concurrent (ThreadId)
-import Control.Concurrent.MVar (MVar, newMVar, putMVar, takeMVar, tryTakeMVar)
+import Control.Concurrent.MVar (MVar, isEmptyMVar, newEmptyMVar, newMVar, putMVar, takeMVar, tryPutMVar, tryTakeMVar)
 import Control.Exception (bracket, bracket_, finally, mask, onException)
 import Control.Monad (when)
 import qualified Data.ByteString as B
@@ -54,6 +54,8 @@ data Turns = Turns
   , turnUsed :: !(IORef Used)
   , turnPatience :: !(IORef (Maybe Int))
   -- ^ Microseconds.
+  , turnClosed :: !(MVar ())
+  -- ^ Full once nobody gets a turn any more.
   }
 
 -- | The calls of whoever has the turn: those that run, and how many are over.
@@ -61,7 +63,7 @@ data Used = Used !Int !Int
   deriving (Eq)
 
 newTurns :: IO Turns
-newTurns = Turns <$> newMVar () <*> newIORef Nothing <*> newIORef (Used 0 0) <*> newIORef (Just 10000000)
+newTurns = Turns <$> newMVar () <*> newIORef Nothing <*> newIORef (Used 0 0) <*> newIORef (Just 10000000) <*> newEmptyMVar
 
 -- | What a shared table is called, and of which keys and values it is.
 newtype TableName k v = TableName String
@@ -75,9 +77,10 @@ share session@(Session it) tables = with it $ \owner -> go tables [] $ \array co
   go [] pointers action = withArray (reverse pointers) $ \array -> action array (fromIntegral (length pointers))
   go (SomeTable (Table table _) : rest) pointers action = with table $ \pointer -> go rest (pointer : pointers) action
 
--- | Closes it, and its tables. Live ones can be opened again.
+-- | Closes it, and its tables. Live ones can be opened again. Who waits for a turn gets 'Closed'; a transaction that is open
+-- goes on.
 closeShared :: Shared -> IO ()
-closeShared (Shared it _ _) = close tablesClose it
+closeShared (Shared it _ turns) = close tablesClose it >> tryPutMVar (turnClosed turns) () >> pure ()
 
 -- | How many milliseconds who waits for a transaction has patience while nothing is done through it, before that is 'Busy':
 -- 10,000 unless it is said otherwise. 'Nothing' is for as long as it takes.
@@ -157,19 +160,27 @@ alone (Shared _ _ turns) action = do
     writeIORef (turnOwner turns) (Just me)
     restore action `finally` (writeIORef (turnOwner turns) Nothing >> putMVar (turnFree turns) ())
 
--- | Waits for the turn, with patience.
+-- | Waits for the turn, with patience, and not for that of a handle that was closed.
 takeTurn :: Turns -> IO ()
-takeTurn turns = tryTakeMVar (turnFree turns) >>= maybe (readIORef (turnUsed turns) >>= waiting) pure
+takeTurn turns = tryTakeMVar (turnFree turns) >>= maybe (readIORef (turnUsed turns) >>= waiting 0) pure
  where
-  waiting before = do
+  waiting waited before = do
     limit <- readIORef (turnPatience turns)
-    taken <- maybe (Just <$> takeMVar (turnFree turns)) (\it -> timeout it (takeMVar (turnFree turns))) limit
+    let span_ = maybe asked (\it -> max 1 (min asked (it - waited))) limit
+    taken <- timeout span_ (takeMVar (turnFree turns))
     after <- readIORef (turnUsed turns)
+    isOpen <- isEmptyMVar (turnClosed turns)
     case (taken, after) of
       (Just (), _) -> pure ()
-      (Nothing, Used 0 _) | after == before -> throwKind Busy
-        "a transaction is open on these tables, and nothing is done through it, so that waiting could be for ever: end it, then try again"
-      (Nothing, _) -> waiting after
+      _ | not isOpen -> throwKind Closed "the shared tables were closed: open them again"
+      (_, Used 0 _)
+        | after /= before -> waiting 0 after
+        | maybe False (<= waited + span_) limit -> throwKind Busy
+            "a transaction is open on these tables, and nothing is done through it, so that waiting could be for ever: end it, then try again"
+        | otherwise -> waiting (waited + span_) after
+      _ -> waiting 0 after
+  -- Microseconds after which who waits looks whether the handle is closed.
+  asked = 100000
 
 -- | A call of whoever has the turn: nobody loses patience meanwhile.
 using :: Turns -> IO a -> IO a

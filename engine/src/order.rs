@@ -1,0 +1,97 @@
+//! Sorting, and maps made of what comes in any order, where it is done seldom.
+//!
+//! The library's sorts are made anew for each type, at 5 kB of WebAssembly each, and so are maps that are collected, which
+//! sort first. In a module for browsers this is a heap sort and a loop instead. Where many are sorted often, sort there.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Sorts; equal items come in any order.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) fn sort_by<T>(items: &mut [T], compare: impl FnMut(&T, &T) -> Ordering) {
+    items.sort_unstable_by(compare);
+}
+
+/// Sorts; equal items come in any order.
+#[cfg(target_family = "wasm")]
+pub(crate) fn sort_by<T>(items: &mut [T], compare: impl FnMut(&T, &T) -> Ordering) {
+    heap_sort(items, compare);
+}
+
+/// The same in little code. Source: Williams 1964, with the heap made from below as Floyd does.
+#[cfg(any(test, target_family = "wasm"))]
+fn heap_sort<T>(items: &mut [T], mut compare: impl FnMut(&T, &T) -> Ordering) {
+    let count = items.len();
+    // The first half of the steps makes a heap whose greatest is in front, the others take that one out.
+    for step in (0..count + count / 2).rev() {
+        let (mut at, end) = if step >= count {
+            (step - count, count)
+        } else {
+            items.swap(0, step);
+            (0, step)
+        };
+        loop {
+            let mut child = 2 * at + 1;
+            if child >= end {
+                break;
+            }
+            if child + 1 < end && compare(&items[child], &items[child + 1]).is_lt() {
+                child += 1;
+            }
+            if compare(&items[at], &items[child]).is_ge() {
+                break;
+            }
+            items.swap(at, child);
+            at = child;
+        }
+    }
+}
+
+/// A map; of several values of a key the last.
+pub(crate) fn map<K: Ord, V>(items: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V> {
+    let mut map = BTreeMap::new();
+    for (key, value) in items {
+        map.insert(key, value);
+    }
+    map
+}
+
+/// A set.
+pub(crate) fn set<K: Ord>(items: impl IntoIterator<Item = K>) -> BTreeSet<K> {
+    let mut set = BTreeSet::new();
+    for item in items {
+        set.insert(item);
+    }
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heap_sort_sorts() {
+        for count in (0..40).chain([1000]) {
+            for kinds in [1, 2, 7, 1 << 20] {
+                let number = |it: u64| crate::format::hash::combine(it, kinds) % kinds;
+                let mut items: Vec<_> = (0..count).map(number).collect();
+                let mut expected = items.clone();
+                expected.sort_unstable();
+                heap_sort(&mut items, u64::cmp);
+                assert_eq!(items, expected, "{count} of {kinds}");
+                heap_sort(&mut items, |one, other| other.cmp(one));
+                expected.reverse();
+                assert_eq!(items, expected, "{count} of {kinds}, backwards");
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_value_of_a_key_stays() {
+        assert_eq!(
+            map([(2, "a"), (1, "b"), (2, "c")]).into_iter().collect::<Vec<_>>(),
+            [(1, "b"), (2, "c")]
+        );
+        assert_eq!(set([2, 1, 2]).into_iter().collect::<Vec<_>>(), [1, 2]);
+    }
+}
