@@ -166,7 +166,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => {
-            show(&report)?;
+            show(&report, arguments.from > 0)?;
             if let Some(next) = report.next {
                 print::line(&format!("{} goes on", arguments.continued(next)))?;
             }
@@ -204,12 +204,14 @@ fn damages(outline: &Outline, found: &mut Vec<String>) {
     outline.children.iter().for_each(|child| damages(child, found));
 }
 
-fn show(report: &Report) -> std::io::Result<()> {
+/// Prints the report; `is_rest` when an earlier part has said what is before it.
+fn show(report: &Report, is_rest: bool) -> std::io::Result<()> {
     for finding in &report.findings {
         finding.show()?;
     }
     let verdict = match report.findings.len() {
         0 if !report.done => "sound so far ✓".to_owned(),
+        0 if is_rest => "sound from there on ✓".to_owned(),
         0 => "sound ✓".to_owned(),
         1 => "1 finding ✗".to_owned(),
         count => format!("{count} findings ✗"),

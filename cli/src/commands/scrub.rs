@@ -82,6 +82,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             }
             let verdict = match findings.len() {
                 0 if !is_done => "sound so far ✓".to_owned(),
+                0 if arguments.from > 0 => "sound from there on ✓".to_owned(),
                 0 => "sound ✓".to_owned(),
                 1 => "1 finding ✗".to_owned(),
                 count => format!("{count} findings ✗"),

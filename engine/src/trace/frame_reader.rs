@@ -10,8 +10,11 @@ use super::frame::{
 use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
 
-/// The most bytes of a path, unless the frame has more.
-const PATH_BYTES_MAX: usize = 64 << 20;
+/// The most bytes that the names of a call's paths take, unless the frame allows it more.
+const NAMES_BYTES_MAX: u64 = 64 << 20;
+
+/// What those names may take for each byte of the frame: an entry of four may tell a path of sixteen steps.
+const NAMES_FACTOR: u64 = 32;
 
 /// Reads the calls of a frame, one after the other.
 #[derive(Debug, Default)]
@@ -27,6 +30,8 @@ pub struct FrameReader {
     handle: u64,
     start_ns: u64,
     thread: u64,
+    /// How many bytes the names of this call may still take.
+    names_left: u64,
 }
 
 impl FrameReader {
@@ -58,6 +63,7 @@ impl FrameReader {
 
     fn read(&mut self, from: &mut Decoder<'_>, all: &[u8]) -> Result<Call> {
         let start = from.clone();
+        self.names_left = NAMES_BYTES_MAX.max(NAMES_FACTOR.saturating_mul(all.len() as u64));
         let number = from.u8()?;
         let action =
             Action::of(number).ok_or_else(|| start.corrupt("an action of this version", number))?;
@@ -124,7 +130,7 @@ impl FrameReader {
                 return Err(start.corrupt(format_args!("{left} steps at most"), length));
             }
             let places = (0..length).map(|_| self.step(from, all)).collect::<Result<Vec<_>>>()?;
-            return named(&start, all, &places);
+            return self.named(&start, all, &places);
         }
         let length = length as usize;
         let start = from.clone();
@@ -140,9 +146,26 @@ impl FrameReader {
                 *step = self.step(from, all)?;
             }
         }
-        let path = named(&start, all, &steps);
+        let path = self.named(&start, all, &steps);
         self.paths[length - 1] = steps;
         path
+    }
+
+    /// The names at `places` of the frame: each may be the same, in each path of a call, so those of a hostile file
+    /// could be any number of bytes.
+    fn named(
+        &mut self,
+        start: &Decoder<'_>,
+        all: &[u8],
+        places: &[(usize, usize)],
+    ) -> Result<Vec<Vec<u8>>> {
+        let length: u64 = places.iter().map(|(start, end)| (end - start) as u64).sum();
+        let left = self.names_left.checked_sub(length);
+        self.names_left = left.ok_or_else(|| {
+            let expected = format_args!("names of {} bytes at most", self.names_left);
+            start.corrupt(expected, length)
+        })?;
+        Ok(places.iter().map(|(start, end)| all[*start..*end].to_vec()).collect())
     }
 
     /// Where the name of a step is in the frame.
@@ -184,16 +207,6 @@ impl FrameReader {
             },
         })
     }
-}
-
-/// The names at `places` of the frame: each may be the same, so those of a hostile file could be any number of bytes.
-fn named(start: &Decoder<'_>, all: &[u8], places: &[(usize, usize)]) -> Result<Vec<Vec<u8>>> {
-    let length: u64 = places.iter().map(|(start, end)| (end - start) as u64).sum();
-    if length > PATH_BYTES_MAX.max(all.len()) as u64 {
-        let expected = format_args!("a path of {PATH_BYTES_MAX} bytes at most");
-        return Err(start.corrupt(expected, length));
-    }
-    Ok(places.iter().map(|(start, end)| all[*start..*end].to_vec()).collect())
 }
 
 fn hash(from: &mut Decoder<'_>) -> Result<[u8; 32]> {
@@ -401,5 +414,32 @@ mod tests {
         assert!(reader.next("a trace").is_ok() && reader.next("a trace").is_ok());
         let error = reader.next("a trace").unwrap_err();
         assert_eq!(error.kind(), crate::error::Kind::Corrupt, "{error}");
+    }
+
+    /// An entry of four bytes may tell a path of sixteen steps as long as the last one.
+    #[test]
+    fn the_names_of_a_call_have_64_mib_at_most() {
+        let name = vec![b'n'; 1 << 20];
+        let path = vec![&*name; STEPS];
+        for (entries, is_sound) in [(4, true), (5, false), (100_000, false)] {
+            let mut builder = FrameBuilder::new(32);
+            builder.call(&CallHead { action: Action::Given, ..HEAD_OF_CALL }, false);
+            builder.handle(1);
+            builder.to.varint(entries);
+            for _ in 0..entries {
+                builder.path(&path);
+                builder.to.varint(0);
+            }
+            builder.answer(&Answer::Nothing);
+            let bytes = builder.seal(1, 32)[HEAD..].to_vec();
+            let read = FrameReader::new(bytes, 0, 1).next("a trace");
+            match read {
+                Ok(call) => assert!(is_sound && call.is_some(), "{entries}"),
+                Err(error) => {
+                    assert_eq!(error.kind(), crate::error::Kind::Corrupt, "{error}");
+                    assert!(!is_sound, "{entries}: {error}");
+                }
+            }
+        }
     }
 }

@@ -347,6 +347,7 @@ fn check(arguments: &Folder, part: &Part, format: Format) -> Outcome {
             }
             let verdict = match count {
                 0 if next.is_some() => "sound so far".to_owned(),
+                0 if part.from.is_some() => "sound from there on".to_owned(),
                 0 => "sound".to_owned(),
                 _ => format!("damaged, {}", print::counted(count as u64, "finding", "findings")),
             };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
-use varvite::{Error, Result, Session, SessionOptions, Table, Verify};
+use varvite::{Error, Kind, Result, Session, SessionOptions, Table, Verify};
 
 use super::reader::Reader;
 use crate::exit::{Outcome, Verdict};
@@ -201,14 +201,14 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         )
         .into());
     }
-    if let Some(folder) = arguments.before.as_ref().filter(|it| Path::new(it).is_dir()) {
-        return Err(Error::invalid(format!(
-            "{folder} is a folder, where the name of a snapshot is needed: name another store by --with {folder}"
-        ))
-        .into());
-    }
     let only = &arguments.tables;
-    let (_old, before) = state(&arguments.store, arguments.before.as_deref(), only)?;
+    let before = state(&arguments.store, arguments.before.as_deref(), only);
+    let (_old, before) = before.map_err(|error| match &arguments.before {
+        Some(folder) if error.kind() != Kind::Corrupt && Path::new(folder).is_dir() => Error::invalid(format!(
+            "{folder} is a folder, where the name of a snapshot is needed: name another store by --with {folder}"
+        )),
+        _ => error,
+    })?;
     let other = arguments.with.as_ref().unwrap_or(&arguments.store);
     let (_new, after) = state(other, arguments.after.as_deref(), only)?;
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();

@@ -35,7 +35,10 @@ impl Arguments {
                 "{name} is no load that can be recorded: these are: {loads}"
             )));
         }
+        // Behind the load's name: its own arguments may have an end of options.
+        let (name, rest) = self.load.split_at(2);
         let trace = ["--trace".into(), self.file.clone().into_os_string()];
-        Ok([OsString::from("varvite")].into_iter().chain(self.load.clone()).chain(trace).collect())
+        let words = [OsString::from("varvite")].into_iter().chain(name.iter().cloned());
+        Ok(words.chain(trace).chain(rest.iter().cloned()).collect())
     }
 }

@@ -222,6 +222,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             Some(target(Some(place), faces, &options, snapshot, arguments.collect)?)
         }
     };
+    // The first reading measures the counter for a part of a second, which is no store's time.
+    monotonic_ns();
     let cpu = cpu_ns();
     let mut beside_cpu = 0;
     let cut_bytes = Source::open(&arguments.file)?.each(|call, is_exact| {

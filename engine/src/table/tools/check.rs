@@ -205,6 +205,10 @@ pub fn check_selected(
             return Err(Error::new(Kind::Version, detail));
         }
         if flow.is_break() || !checker.has_vanished || passes == PASSES_MAX {
+            if flow.is_break() && checker.has_vanished {
+                // What came in the place of what went was not read.
+                report.next = report.next.or(Some(selection.from));
+            }
             return if report.findings.is_empty() { Ok(report) } else { unless_gone(disk, report) };
         }
     }
@@ -308,9 +312,9 @@ impl Checker<'_> {
             needed.add(record.table.segments(), paths::CHECKPOINT, &user);
             all.add(&user);
         }
-        // What is damaged may have had it.
+        // What is damaged may have had it, or what has taken the place of what went.
         let lost = selection.tables.iter().find(|name| !tables.contains(*name));
-        if let Some(name) = lost.filter(|_| report.findings.is_empty()) {
+        if let Some(name) = lost.filter(|_| report.findings.is_empty() && !self.has_vanished) {
             return Err(Error::missing(format!("there is no table \"{name}\" to check")));
         }
         if !selection.is_whole() {
