@@ -1,6 +1,6 @@
 //! Batches of changes to a table.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 use varvite::Batch as Changes;
@@ -23,6 +23,11 @@ impl Batch {
         shared(object, |it| Batch::try_from_js_value(it).ok())
             .ok_or_else(|| invalid("a Batch is wanted, one that was not freed"))
     }
+
+    /// Its changes, unless it is being applied, as while a merge operator of the program's runs.
+    fn changes(&self) -> Outcome<RefMut<'_, Changes>> {
+        self.0.try_borrow_mut().map_err(|_| invalid("the batch is in use by a call"))
+    }
 }
 
 #[wasm_bindgen]
@@ -39,7 +44,7 @@ impl Batch {
         #[wasm_bindgen(unchecked_param_type = "Bytes")] key: JsValue,
         #[wasm_bindgen(unchecked_param_type = "Bytes")] value: JsValue,
     ) -> Outcome {
-        self.0.borrow_mut().insert(&bytes(&key, "key")?, &bytes(&value, "value")?);
+        self.changes()?.insert(&bytes(&key, "key")?, &bytes(&value, "value")?);
         Ok(())
     }
 
@@ -49,13 +54,13 @@ impl Batch {
         #[wasm_bindgen(unchecked_param_type = "Bytes")] key: JsValue,
         #[wasm_bindgen(unchecked_param_type = "Bytes")] value: JsValue,
     ) -> Outcome {
-        self.0.borrow_mut().upsert(&bytes(&key, "key")?, &bytes(&value, "value")?);
+        self.changes()?.upsert(&bytes(&key, "key")?, &bytes(&value, "value")?);
         Ok(())
     }
 
     /// Deletes a key, which need not be there.
     pub fn delete(&self, #[wasm_bindgen(unchecked_param_type = "Bytes")] key: JsValue) -> Outcome {
-        self.0.borrow_mut().delete(&bytes(&key, "key")?);
+        self.changes()?.delete(&bytes(&key, "key")?);
         Ok(())
     }
 
@@ -66,7 +71,7 @@ impl Batch {
         #[wasm_bindgen(unchecked_param_type = "Range")] range: JsValue,
     ) -> Outcome {
         let bounds = Bounds::of(&range)?;
-        self.0.borrow_mut().delete_range(bounds.lower(), bounds.upper());
+        self.changes()?.delete_range(bounds.lower(), bounds.upper());
         Ok(())
     }
 
@@ -76,7 +81,7 @@ impl Batch {
         &self,
         #[wasm_bindgen(unchecked_param_type = "Bytes")] prefix: JsValue,
     ) -> Outcome {
-        self.0.borrow_mut().delete_prefix(&bytes(&prefix, "prefix")?);
+        self.changes()?.delete_prefix(&bytes(&prefix, "prefix")?);
         Ok(())
     }
 
@@ -95,7 +100,7 @@ impl Batch {
             let (keys, values) = (keys.len(), values.len());
             return Err(invalid(format!("there are {keys} keys and {values} values")));
         }
-        let mut changes = self.0.borrow_mut();
+        let mut changes = self.changes()?;
         for (key, value) in keys.zip(values) {
             changes.insert(key, value);
         }
@@ -105,7 +110,7 @@ impl Batch {
     /// Deletes the keys of `keyWidth` bytes that stand behind each other.
     #[wasm_bindgen(js_name = deleteRows)]
     pub fn delete_rows(&self, keys: &[u8], key_width: u32) -> Outcome {
-        let mut changes = self.0.borrow_mut();
+        let mut changes = self.changes()?;
         for key in rows(keys, key_width)? {
             changes.delete(key);
         }
@@ -125,8 +130,9 @@ impl Batch {
     }
 
     /// Takes all changes out.
-    pub fn clear(&self) {
-        self.0.borrow_mut().clear();
+    pub fn clear(&self) -> Outcome {
+        self.changes()?.clear();
+        Ok(())
     }
 }
 

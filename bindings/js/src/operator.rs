@@ -92,6 +92,11 @@ pub fn operator(value: &JsValue) -> Outcome<MergeOperator> {
     let (Some(name), Ok(join)) = (name, join) else {
         return Err(invalid(format!("an operator has a name and a function: {known}")));
     };
+    if MergeOperator::built_in(&name).is_some() {
+        return Err(invalid(format!(
+            "{name:?} is the name of a built-in operator, which a table would be opened with later: use another"
+        )));
+    }
     let join = Join::new(join);
     Ok(MergeOperator::fallible(&name, move |older, newer| join.call(older, newer)))
 }

@@ -132,7 +132,7 @@ test("merge operators of the program's own join, and what they throw changes not
     },
   };
   session = Session.create(disk, { log: "synced" });
-  for (const wrong of ["longest", { name: "longest" }, { join: () => "" }, { name: "longest", join: "" }, { ...longest, more: 1 }, 7]) {
+  for (const wrong of ["longest", { name: "longest" }, { join: () => "" }, { name: "longest", join: "" }, { ...longest, more: 1 }, { ...longest, name: "max" }, 7]) {
     assert.throws(() => session.createTable("t", { operator: wrong }), kindOf("invalid"));
   }
   table = session.createTable("t", { operator: longest, writeBufferBytes: 3000, sizeRatio: 2 });
@@ -167,7 +167,12 @@ test("merge operators of the program's own join, and what they throw changes not
     () => table.get("a"), () => table.update(new Batch()), () => table.close(), () => table.view(), () => view.get("a"), () => view.range(), () => entries.next(),
     () => session.liveTables(), () => session.close(), () => session.createTable("u", {}),
   ];
-  upsert("key 1", "misuse");
+  // Twice in one batch, so that they are joined while it is applied.
+  const applied = new Batch();
+  applied.upsert("key 1", "misuse");
+  applied.upsert("key 1", "misuse");
+  misuse.push(() => applied.insert("a", "b"), () => applied.upsert("a", "b"), () => applied.delete("a"), () => applied.clear());
+  table.update(applied);
   model.set("key 1", before.length > 6 ? before : "misuse");
   check();
   table.close();

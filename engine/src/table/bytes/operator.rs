@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::entry::{EntryKind, EntryRef};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 
 type Function = dyn Fn(&[u8], &[u8]) -> Result<Vec<u8>> + Send + Sync;
 
@@ -38,25 +38,41 @@ impl MergeOperator {
         Self::fallible(name, move |older, newer| Ok(function(older, newer)))
     }
 
-    /// The same of a function that may fail. The call that needed it gives its error, and an update changes nothing; but
-    /// merges and lookups call it as well, and do not get past a pair of values for which it fails.
+    /// The same of a function that may fail. The call that needed it gives its error, and an update changes nothing.
+    /// Errors of another kind are told as `Invalid`, since they say nothing of this store.
+    ///
+    /// It is no check of what comes in: merges call it too, long after the update that brought a value. A table has no
+    /// way past a pair for which it fails, so all of its later updates fail, deletes as well, until it is opened with an
+    /// operator of that name that joins them. So let it fail for what should not be there at all.
     ///
     /// ```
     /// use varvite::{Error, MergeOperator};
     ///
-    /// let exact = MergeOperator::fallible("exact", |older, newer| {
-    ///     let longer = older.len() + newer.len();
-    ///     if longer <= 100 { Ok([older, newer].concat()) } else { Err(Error::invalid("the value is full")) }
+    /// let sum = MergeOperator::fallible("sum", |older, newer| {
+    ///     let number = |bytes: &[u8]| {
+    ///         let bytes = bytes.try_into().map_err(|_| Error::invalid("a sum that has not 8 bytes"))?;
+    ///         Ok::<_, Error>(u64::from_le_bytes(bytes))
+    ///     };
+    ///     Ok((number(older)?.wrapping_add(number(newer)?)).to_le_bytes().to_vec())
     /// });
-    /// assert_eq!(exact.apply(b"a", b"b")?, b"ab");
-    /// assert!(exact.apply(b"a", &[0; 100]).is_err());
+    /// assert_eq!(sum.apply(&[1; 8], &[2; 8])?, [3; 8]);
+    /// assert!(sum.apply(b"?", &[0; 8]).is_err());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn fallible(
         name: &str,
         function: impl Fn(&[u8], &[u8]) -> Result<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
-        MergeOperator { name: Arc::from(name), function: Arc::new(function), is_hosts: true }
+        let name: Arc<str> = Arc::from(name);
+        let called = Arc::clone(&name);
+        // Of other kinds this store would be taken for closed, poisoned or damaged.
+        let function = move |older: &[u8], newer: &[u8]| {
+            function(older, newer).map_err(|error| match error.kind() {
+                Kind::Invalid => error,
+                _ => Error::invalid(format!("the merge operator \"{called}\" failed: {error}")),
+            })
+        };
+        MergeOperator { name, function: Arc::new(function), is_hosts: true }
     }
 
     fn ours(
@@ -168,6 +184,17 @@ mod tests {
                 let join = |older: &[u8], newer: &[u8]| operator.apply(older, newer).unwrap();
                 assert_eq!(join(&join(a, b), c), join(a, &join(b, c)), "{name}");
             }
+        }
+    }
+
+    /// Whose operator reads another store that is closed has not closed this one.
+    #[test]
+    fn whatever_an_operator_fails_with_is_told_as_invalid() {
+        for kind in [Kind::Closed, Kind::Poisoned, Kind::Corrupt, Kind::Missing, Kind::Invalid] {
+            let failing = move |_: &[u8], _: &[u8]| Err(Error::new(kind, "elsewhere"));
+            let error = MergeOperator::fallible("f", failing).apply(b"", b"").unwrap_err();
+            assert_eq!(error.kind(), Kind::Invalid);
+            assert!(error.to_string().contains("elsewhere"), "{error}");
         }
     }
 

@@ -372,7 +372,10 @@ impl LiveTables {
         let mut blobs: Vec<_> =
             parts.clone().flat_map(|(_, batch)| batch.blobs().cloned()).collect();
         // Copies of one file have the same identity; any of them will do.
-        order::sort_by(&mut blobs, |a, b| a.meta().identity.cmp(&b.meta().identity));
+        order::sort_by(&mut blobs, |a, b| {
+            let [a, b] = [a.meta(), b.meta()].map(|meta| (meta.identity, meta.id));
+            a.cmp(&b)
+        });
         blobs.dedup_by_key(|blob| blob.meta().identity);
         let metas: Vec<_> = blobs.iter().map(|blob| *blob.meta()).collect();
         self.log_writer()?.append(tables, &blobs, |to| encode_update(to, parts, &metas))
