@@ -88,3 +88,8 @@ pub fn repair(folder: &Path) -> String {
     let folder = typed(folder);
     format!("varvite repair {folder} OUT makes a new store in the folder OUT of what is whole")
 }
+
+/// A finding's sentence without the advice to do what found it.
+pub fn told(detail: &str) -> String {
+    detail.replace(&format!("run {CHECK} and restore"), "restore")
+}

@@ -100,7 +100,7 @@ impl From<check::Finding> for Finding {
     fn from(finding: check::Finding) -> Finding {
         Finding {
             file: finding.file,
-            detail: context::told(&finding.detail),
+            detail: advice::told(&finding.detail),
             snapshots: finding.snapshots,
             live_tables: finding.live_tables,
         }
@@ -192,8 +192,7 @@ pub fn add_pieces(dir: &Path, findings: &mut Vec<Finding>) {
             let what = detail.split("; ").next().unwrap_or_default();
             let is_known = findings.iter().any(|finding| finding.detail.starts_with(what));
             if !is_known && what.contains("damaged at byte") {
-                findings
-                    .push(Finding { detail: context::told(&detail), ..findings[index].clone() });
+                findings.push(Finding { detail: advice::told(&detail), ..findings[index].clone() });
             }
         }
     }

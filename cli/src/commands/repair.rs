@@ -11,7 +11,7 @@ use varvite::Error;
 use varvite::disk::Disk;
 use varvite::table::repair::{self, RepairOptions};
 
-use super::context::check::told;
+use crate::advice::told;
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::print::{self, Format};

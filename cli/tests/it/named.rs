@@ -58,6 +58,11 @@ impl Program {
         paths
     }
 
+    /// Whether some command's name begins with this word.
+    fn is_first(&self, word: &str) -> bool {
+        !self.below(word).is_empty()
+    }
+
     /// What is wrong with what stands behind the program's name.
     fn wrong(&self, typed: &str) -> Option<String> {
         let typed = typed.split("  #").next().unwrap_or_default().replace("\\|", "|");
@@ -66,6 +71,12 @@ impl Program {
         }
         let words: Vec<_> = typed.split_whitespace().collect();
         let commands: Vec<_> = self.of(&words);
+        // It runs another command, which follows the name of a file.
+        if commands.first().is_some_and(|it| it == "trace record")
+            && words.get(3).is_some_and(|it| self.is_first(it))
+        {
+            return self.wrong(&words[3..].join(" "));
+        }
         if commands.is_empty() {
             let name = words.first().unwrap_or(&"");
             // Placeholders stand for any command.

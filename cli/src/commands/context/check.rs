@@ -11,7 +11,7 @@ use varvite::context::{self, Checked, CommitHash, Store, Tree, TreeHash, directo
 use varvite::irmin_pack as irmin;
 use varvite::{Error, Kind, Result};
 
-use crate::advice::{self, CHECK, CONTEXT_LOG, CONTEXT_MIGRATE};
+use crate::advice::{self, CONTEXT_LOG, CONTEXT_MIGRATE, told};
 use crate::exit::{self, Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
@@ -454,9 +454,4 @@ impl Finding {
         };
         print::line(&format!("{at}{} ({touched})", self.detail))
     }
-}
-
-/// A finding's sentence without the advice to do what found it.
-pub fn told(detail: &str) -> String {
-    detail.replace(&format!("run {CHECK} and restore"), "restore")
 }
