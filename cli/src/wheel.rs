@@ -6,7 +6,7 @@
 
 use std::io::{self, IsTerminal};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -108,7 +108,9 @@ pub fn erase() {
 
 /// Takes the wheel away for good when the result, or what somebody types, stands where it turns.
 pub fn give_way() {
-    if io::stdout().is_terminal() {
+    // Asked once, since it is asked before every line of a result.
+    static IS_SEEN: OnceLock<bool> = OnceLock::new();
+    if *IS_SEEN.get_or_init(|| io::stdout().is_terminal()) {
         stop();
     }
 }

@@ -14,6 +14,9 @@ use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::{folder, tables};
 
+/// Mebibytes a second, unless another number is asked for.
+const RATE: u64 = 32;
+
 /// Read everything that a store keeps from the disk, slowly, and say what is damaged; never writes
 ///
 /// For stores in use, now and then: bits rot where nobody reads. It compares the checksum of every page and
@@ -24,7 +27,7 @@ pub struct Arguments {
     /// Folder of the store
     dir: PathBuf,
     /// Mebibytes a second at most; 0 for no limit
-    #[arg(long, value_name = "MIB", default_value_t = 32)]
+    #[arg(long, value_name = "MIB", default_value_t = RATE)]
     rate: u64,
     /// End after about so many mebibytes of files, one at least; then it says from where to go on. The log is
     /// read each time
@@ -91,7 +94,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             print::line(&format!("{} read: {verdict}", print::bytes(read)))?;
             if let Some(next) = next {
                 let most = arguments.most.map_or(String::new(), |most| format!(" --most {most}"));
-                print::line(&format!("varvite scrub {dir}{most} --from {next} goes on"))?;
+                let rate = match arguments.rate {
+                    RATE => String::new(),
+                    rate => format!(" --rate {rate}"),
+                };
+                print::line(&format!("varvite scrub {dir}{rate}{most} --from {next} goes on"))?;
             }
             if !is_sound {
                 print::line(&advice::repair(&arguments.dir))?;

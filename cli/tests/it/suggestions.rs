@@ -156,9 +156,11 @@ fn in_parts(arguments: &[&str]) -> usize {
     for parts in 1..100 {
         let out = std::mem::take(&mut ran.out);
         let [next] = &typed(&out)[..] else {
-            assert!(out.contains("sound") && !out.contains("so far"), "{out}");
+            let all = if parts > 1 { "sound from there on" } else { "sound" };
+            assert!(out.contains(all) && !out.contains("so far"), "{out}");
             return parts;
         };
+        assert_eq!(next.contains("--rate 0"), arguments.contains(&"--rate"), "{next}");
         assert!(out.contains("sound so far"), "{out}");
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &format!("{} {next}", env!("CARGO_BIN_EXE_varvite"))]);
@@ -184,6 +186,7 @@ fn checks_and_scrubs_go_on_as_they_say() {
         (&["check", &*store, "--most", "0"][..], 2),
         (&["check", &*store, "--most", "0", "--snapshot", "kept", "--table", "t"], 1),
         (&["scrub", &*store, "--most", "0"], 2),
+        (&["scrub", &*store, "--rate", "0", "--most", "0"], 2),
         (&["context", "check", &*context, "--most", "1"], 3),
         (&["context", "check", &*context, "--most", "2", "--from", "last~1"], 1),
     ] {
