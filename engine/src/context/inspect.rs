@@ -135,7 +135,8 @@ fn collected(mut body: Outline, control: &Control) -> Outline {
     };
     for (name, chunks) in [
         ("sparse chunks", count(|state| matches!(state, State::Sparse(_)))),
-        ("chunks in the lower layer", count(|state| state == State::Lower)),
+        ("chunks in the lower layer", count(|state| matches!(state, State::Lower(_)))),
+        ("of those with a part above", count(|state| matches!(state, State::Lower(Some(_))))),
         ("chunks gone", count(|state| state == State::Gone)),
     ] {
         if chunks > 0 {
@@ -367,7 +368,7 @@ mod tests {
             State::Gone,
             State::Sparse(SparseFile { generation: 2, bytes: 9, sum: 0 }),
             State::Gone,
-            State::Lower,
+            State::Lower(None),
             State::Whole,
         ];
         control.chunks = (0..)

@@ -87,8 +87,8 @@ pub struct Options {
     /// chunks.
     pub chunk_bytes: u64,
     /// A folder on another disk for old chunks, which [`Store::archive`](crate::context::Store::archive) moves there, and
-    /// whose commits are read there. A store opens without it, and says at a commit that is there what is
-    /// missing. No other store may have the same.
+    /// whose commits are read there. Recent commits need nothing from it: a store opens without it and goes on, and says at
+    /// an old commit what is missing. No other store may have the same.
     pub lower: Option<Arc<dyn Disk>>,
     /// The most files of chunks that it has open, beside the one that is written. `None`: all stores and
     /// sessions of the process together have as many files open as the system lets the process have, less

@@ -50,7 +50,7 @@ impl FileKind {
         (FileKind::Blob, b'B', "blob", 2, 2),
         (FileKind::Snapshot, b'M', "snapshot", 2, 2),
         (FileKind::Pack, b'P', "pack", 2, 2),
-        (FileKind::Control, b'C', "control", 3, 2),
+        (FileKind::Control, b'C', "control", 4, 2),
         (FileKind::Log, b'L', "log", 2, 2),
         (FileKind::Checkpoint, b'K', "checkpoint", 3, 2),
         (FileKind::Sparse, b'H', "sparse", 1, 1),

@@ -84,14 +84,50 @@ fn what_a_collection_kept_is_written_as_it_was_and_read() {
 }
 
 #[test]
-fn a_control_file_of_the_version_before_is_read() {
-    let disk = small_store();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden/control/version-2.bin");
-    disk.replace("control", std::fs::read(path).unwrap()).unwrap();
-    let mut store = Store::open(disk, Options::default()).unwrap();
-    let hash = store.branch(b"main").unwrap();
-    assert!(store.checkout(&hash).unwrap().mem(&["data", "a"]).unwrap());
-    assert!(store.pins().unwrap().is_empty() && store.checkpoint().is_ok());
+fn control_files_of_the_versions_before_are_read() {
+    for version in [2, 3] {
+        let disk = small_store();
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden/control");
+        let bytes = std::fs::read(format!("{folder}/version-{version}.bin")).unwrap();
+        disk.replace("control", bytes).unwrap();
+        let mut store = Store::open(disk, Options::default()).unwrap();
+        let hash = store.branch(b"main").unwrap();
+        assert!(store.checkout(&hash).unwrap().mem(&["data", "a"]).unwrap());
+        assert!(store.pins().unwrap().is_empty() && store.checkpoint().is_ok());
+    }
+}
+
+#[test]
+fn a_part_above_is_written_as_it_was_and_read() {
+    let (upper, lower) = (MemoryDisk::seeded(1), MemoryDisk::seeded(2));
+    let options = |lower: Option<&Arc<MemoryDisk>>| Options {
+        seed: Some(42),
+        lower: lower.map(|lower| Arc::clone(lower) as Arc<dyn Disk>),
+        ..Options::default()
+    };
+    let mut store =
+        Store::create(Arc::clone(&upper) as Arc<dyn Disk>, options(Some(&lower))).unwrap();
+    let mut tree = Tree::empty(Configuration::TEZOS);
+    let mut hashes = Vec::new();
+    for value in [b'x', b'y'] {
+        tree.add(&["lasting", &char::from(value).to_string()], &[value; 16]).unwrap();
+        tree.add(&["passing"], &[value; 17]).unwrap();
+        let info = CommitInfo::new(&[], 7, "Tezos", "lvl 1");
+        hashes.push(store.commit(&mut tree, &info).unwrap());
+        store.begin_chunk().unwrap();
+    }
+    assert_eq!(store.archive(&hashes[1], 9).unwrap(), 1);
+    store.close().unwrap();
+    let control = golden("control/archive.bin", &upper.bytes("control").unwrap());
+    let outline = inspect::file("control", &control).unwrap();
+    assert_eq!(outline.damage_count(), 0, "{outline}");
+    assert!(outline.to_string().contains("of those with a part above"), "{outline}");
+    upper.replace("control", control).unwrap();
+    let store = Store::open_read_only(upper, options(None)).unwrap();
+    let tree = store.checkout(&hashes[1]).unwrap();
+    assert_eq!(tree.find(&["lasting", "x"]).unwrap().unwrap(), [b'x'; 16]);
+    let error = store.checkout(&hashes[0]).unwrap_err();
+    assert!(error.to_string().contains("0000-000000.pack"), "{error}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::shrinking::{TRIES, fewer};
 const CASE: usize = 120;
 
 /// What must happen on every disk.
-const HAPPENS: [&str; 35] = [
+const HAPPENS: [&str; 38] = [
     "a fork",
     "a handle from before a commit was read",
     "a handle from before an opening or a clearing was read",
@@ -51,6 +51,9 @@ const HAPPENS: [&str; 35] = [
     "an opening beside a collection that marks",
     "a chunk moved below",
     "a chunk came back",
+    "a chunk came back for an older target",
+    "a part was written anew",
+    "recent commits were read without the lower folder",
     "a collection was refused beside chunks below",
     "what collections took came back",
     "a file was written",

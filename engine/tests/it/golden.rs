@@ -659,7 +659,7 @@ fn files_of_the_version_before_are_refused_with_the_way_out() {
         assert_eq!(
             error.detail(),
             "control is a control of version 1, which an earlier development version wrote; this \
-             release reads versions 2 to 3: make the context again with this release, with `varvite \
+             release reads versions 2 to 4: make the context again with this release, with `varvite \
              replay` or `varvite context migrate`"
         );
     }

@@ -193,7 +193,10 @@ impl<'a> Batch<'a> {
             return Ok(Some(*offset));
         }
         match known.get(hash) {
-            Some(offset) if self.allows(*offset)? => Ok(Some(*offset)),
+            // What is below alone is written again: a new commit would have to be read there.
+            Some(offset) if !self.pack.is_below_alone(*offset)? && self.allows(*offset)? => {
+                Ok(Some(*offset))
+            }
             _ => Ok(None),
         }
     }

@@ -51,6 +51,10 @@ pub(crate) struct Chunk {
     length: u64,
     /// Where the records of a sparse one are.
     mapping: OnceLock<Mapping>,
+    /// Of one in the lower folder, the sparse file of what is above, too.
+    part: Option<Arc<Chunk>>,
+    /// Of a part, that it is damaged or not there, and the chunk below has all of it.
+    is_spoiled: AtomicBool,
     slot: Arc<Slot>,
 }
 
@@ -78,6 +82,8 @@ impl Chunk {
             state: State::Whole,
             length: 0,
             mapping: OnceLock::new(),
+            part: None,
+            is_spoiled: AtomicBool::new(false),
             slot: Arc::default(),
         }
     }
@@ -92,13 +98,17 @@ impl Chunk {
             chunk.end = AtomicU64::new(bytes);
         } else if state == State::Gone {
             chunk.end = AtomicU64::new(0);
+        } else if let State::Lower(Some(sparse)) = state {
+            let row = Row { state: State::Sparse(sparse), ..*row };
+            chunk.part = Some(Arc::new(Chunk::collected(cache, store, epoch, &row)));
         }
         (chunk.state, chunk.length, chunk.numbers) = (state, length, count);
         chunk.seal(chain);
         chunk
     }
 
-    /// The same chunk, for another pack over the same files, which verifies it again. Its pages are others.
+    /// The same chunk, for another pack over the same files, which verifies it again. Its pages are others, and one
+    /// below has no part above there: all of it is read where it is whole.
     pub(crate) fn again(&self, cache: &Cache) -> Chunk {
         Chunk {
             epoch: self.epoch,
@@ -114,18 +124,47 @@ impl Chunk {
             state: self.state,
             length: self.length,
             mapping: OnceLock::new(),
+            part: None,
+            is_spoiled: AtomicBool::new(false),
             slot: Arc::default(),
         }
     }
 
     /// Whether it has all its records.
     pub(crate) fn is_whole(&self) -> bool {
-        matches!(self.state, State::Whole | State::Lower)
+        matches!(self.state, State::Whole | State::Lower(_))
     }
 
     /// Whether its file is in the lower folder.
     pub(crate) fn is_lower(&self) -> bool {
-        self.state == State::Lower
+        matches!(self.state, State::Lower(_))
+    }
+
+    /// Of one in the lower folder, the sparse file above of what recent commits have of it.
+    /// None once it was found to be damaged.
+    pub(crate) fn part(&self) -> Option<&Arc<Chunk>> {
+        self.part.as_ref().filter(|part| !part.is_spoiled.load(Ordering::Acquire))
+    }
+
+    /// The same, whatever was found of it.
+    pub(crate) fn any_part(&self) -> Option<&Arc<Chunk>> {
+        self.part.as_ref()
+    }
+
+    /// The same chunk with such a file, wherever it is itself.
+    pub(crate) fn with_part(self, part: Arc<Chunk>) -> Chunk {
+        Chunk { part: Some(part), ..self }
+    }
+
+    /// Of a part: nobody asks it any more.
+    pub(crate) fn spoil(&self) {
+        self.is_spoiled.store(true, Ordering::Release);
+    }
+
+    /// What of it is in the folder of the store: itself, the part of one in the lower folder, or nothing.
+    pub(crate) fn above(self: &Arc<Chunk>) -> Option<&Arc<Chunk>> {
+        let whole = Some(self).filter(|chunk| chunk.has_file());
+        if self.is_lower() { self.part.as_ref() } else { whole }
     }
 
     /// Whether it has a file.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::chunk_files::Chunk;
-use super::pack::{Pack, collected};
-use super::record::{self, Tag};
+use super::chunk_files::{Chunk, Files};
+use super::pack::{Pack, collected, spoils};
+use super::record::{self, Record, Tag};
 use super::sparse::{KeptRecord, State};
 use crate::context::hash::Hash;
 use crate::disk::File;
@@ -20,7 +20,13 @@ const BEHIND: u64 = 2 << 10;
 #[derive(Debug)]
 pub(crate) struct ChunkReader {
     pub(crate) chunk: Arc<Chunk>,
-    file: Arc<dyn File>,
+    files: Arc<Files>,
+    /// Opened when something in it is wanted: of a chunk below perhaps nothing is.
+    file: Option<Arc<dyn File>>,
+    /// What is above of a chunk below, which is read first.
+    part: Option<Box<ChunkReader>>,
+    /// One that was found damaged: what is below counts, once that is seen.
+    spoiled: Option<Arc<Chunk>>,
     start: u64,
     bytes: Vec<u8>,
     /// Entries of the page of the mapping that was read last.
@@ -33,10 +39,19 @@ pub(crate) struct ChunkReader {
 
 impl ChunkReader {
     pub(crate) fn open(pack: &Pack, chunk: Arc<Chunk>) -> Result<ChunkReader> {
-        let file = pack.files.get(&chunk)?;
+        let part = chunk.part().map(|part| ChunkReader::open(pack, Arc::clone(part)));
+        let part = match part.transpose() {
+            Err(error) if spoils(&error) => None,
+            part => part?,
+        };
+        // A sparse one is searched by its mapping, which is known once it was opened.
+        let file = if chunk.is_whole() { None } else { Some(pack.files.get(&chunk)?) };
         Ok(ChunkReader {
             chunk,
+            files: Arc::clone(&pack.files),
             file,
+            part: part.map(Box::new),
+            spoiled: None,
             start: 0,
             bytes: Vec::new(),
             entries: Vec::new(),
@@ -45,10 +60,58 @@ impl ChunkReader {
         })
     }
 
+    /// The record at logical `offset`, verified, with the file that it is in and its place there. `up` when those after
+    /// it will be wanted, otherwise those before it.
+    pub(crate) fn taken(
+        &mut self,
+        pack: &Pack,
+        offset: u64,
+        up: bool,
+    ) -> Result<(Arc<Chunk>, u64, Record<'_>)> {
+        if let Some(place) = self.place_above(pack, offset, up)? {
+            let part = self.part.as_mut().expect("it is there");
+            let chunk = Arc::clone(&part.chunk);
+            let record = record::split("", place, part.record(place, up)?)?;
+            return Ok((chunk, place, record));
+        }
+        let place = self.place(pack, offset)?.ok_or_else(|| collected(offset))?;
+        let chunk = Arc::clone(&self.chunk);
+        record::take(&chunk.path, place, pack.store, offset, self.record(place, up)?)?;
+        if let Some(spoiled) = self.spoiled.take() {
+            spoiled.spoil();
+        }
+        let record = record::split("", place, self.record(place, up)?)?;
+        Ok((chunk, place, record))
+    }
+
+    /// Where the part above has the record at logical `offset`, verified, if it has. One that is damaged is asked no
+    /// more.
+    fn place_above(&mut self, pack: &Pack, offset: u64, up: bool) -> Result<Option<u64>> {
+        let Some(part) = &mut self.part else { return Ok(None) };
+        let before = part.read;
+        let mut look = || {
+            let Some(place) = part.place(pack, offset)? else { return Ok(None) };
+            let bytes = part.record(place, up)?;
+            record::take("", place, pack.store, offset, bytes)?;
+            Ok(Some(place))
+        };
+        let found = look();
+        self.read += part.read - before;
+        match found {
+            Err(error) if spoils(&error) => {
+                self.spoiled = self.part.take().map(|part| part.chunk);
+                Ok(None)
+            }
+            found => found,
+        }
+    }
+
     /// The place of the record at logical `offset`: as [`Pack::place_in`] says, at less cost when those beside it
-    /// are asked for one after the other.
-    pub(crate) fn place(&mut self, pack: &Pack, offset: u64) -> Result<u64> {
-        let State::Sparse(_) = self.chunk.state else { return pack.place_in(&self.chunk, offset) };
+    /// are asked for one after the other; none where a sparse chunk does not have it.
+    fn place(&mut self, pack: &Pack, offset: u64) -> Result<Option<u64>> {
+        let State::Sparse(_) = self.chunk.state else {
+            return pack.place_in(&self.chunk, offset).map(Some);
+        };
         let distance = offset - self.chunk.base;
         let is_here = |entries: &[KeptRecord]| match (entries.first(), entries.last()) {
             (Some(first), Some(last)) => (first.distance..=last.distance).contains(&distance),
@@ -63,8 +126,9 @@ impl ChunkReader {
         };
         let beside = [self.last.wrapping_sub(1), self.last + 1].into_iter().find(is_it);
         let search = || self.entries.binary_search_by_key(&distance, |entry| entry.distance).ok();
-        self.last = beside.or_else(search).ok_or_else(|| collected(offset))?;
-        Ok(self.entries[self.last].place)
+        let Some(found) = beside.or_else(search) else { return Ok(None) };
+        self.last = found;
+        Ok(Some(self.entries[found].place))
     }
 
     /// The bytes from `place` on, all of the record that begins there among them. `up` when those after it
@@ -88,9 +152,7 @@ impl ChunkReader {
 
     /// Kind and hash of the record at logical `offset`, which those after it will be asked for next. Verified.
     pub(crate) fn named(&mut self, pack: &Pack, offset: u64) -> Result<(Tag, Hash)> {
-        let (chunk, place) = (Arc::clone(&self.chunk), self.place(pack, offset)?);
-        let bytes = self.record(place, true)?;
-        let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
+        let (_, _, record) = self.taken(pack, offset, true)?;
         Ok((record.tag, record.hash))
     }
 
@@ -122,8 +184,16 @@ impl ChunkReader {
         self.bytes.clear();
         self.bytes.resize(length as usize, 0);
         self.start = start;
+        let file = match &self.file {
+            Some(file) => Ok(Arc::clone(file)),
+            None => self.files.get(&self.chunk),
+        };
+        let read = file.and_then(|file| {
+            self.file = Some(Arc::clone(&file));
+            file.read_exact_at(start, &mut self.bytes)
+        });
         // What could not be read is not there when the next step looks again.
-        self.file.read_exact_at(start, &mut self.bytes).inspect_err(|_| self.bytes.clear())?;
+        read.inspect_err(|_| self.bytes.clear())?;
         self.read += length;
         Ok(())
     }

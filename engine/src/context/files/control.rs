@@ -108,6 +108,9 @@ pub(crate) struct Control {
     /// A collection was cancelled while it took away, and none has ended since: objects that it would have taken
     /// may be there twice, and the index may lead to the copy that goes first.
     pub(crate) has_copies: bool,
+    /// Logical offset from which on all records have what they reach above, and objects in parts above, too; 0 where
+    /// that is not known, as while parts are made, and where nothing is below.
+    pub(crate) above: u64,
     /// Logical offsets of the commits that each collection keeps, ascending.
     pub(crate) pins: Vec<u64>,
     /// The chunks up to that of the checkpoint, without a gap between those of two rows; never empty.
@@ -139,6 +142,7 @@ impl Control {
             collections: 0,
             is_paused: false,
             has_copies: false,
+            above: 0,
             pins: Vec::new(),
             chunks: vec![Row {
                 number: 0,
@@ -222,6 +226,7 @@ impl Control {
         }
         out.u64(self.collections);
         out.u8(u8::from(self.is_paused) | u8::from(self.has_copies) << 1);
+        out.u64(self.above);
         out.varint(self.pins.len() as u64);
         self.pins.iter().for_each(|pin| out.u64(*pin));
         out.varint(self.chunks.len() as u64);
@@ -232,11 +237,12 @@ impl Control {
                 State::Whole => (0, None),
                 State::Sparse(sparse) if row.count == 1 => (1, Some(sparse)),
                 State::Sparse(sparse) => (4, Some(sparse)),
-                State::Lower => (2, None),
+                State::Lower(None) => (2, None),
+                State::Lower(part) => (5, part),
                 State::Gone => (3, None),
             };
             out.varint(row.length << 3 | state);
-            if state >= 3 {
+            if matches!(state, 3 | 4) {
                 out.varint(row.count);
             }
             if row.state == State::Gone {
@@ -279,7 +285,7 @@ impl Control {
             return Err(at.corrupt("a collection to a commit, which is the horizon's", "another"));
         }
         let is_first = header.version == 2;
-        let (mut collections, mut flags, mut pins) = (0, 0, Vec::new());
+        let (mut collections, mut flags, mut above, mut pins) = (0, 0, 0, Vec::new());
         if !is_first {
             collections = from.u64()?;
             let at = from.clone();
@@ -287,9 +293,12 @@ impl Control {
             if flags > 3 {
                 return Err(at.corrupt("0 to 3 for a pause and for copies", flags));
             }
+            if header.version > 3 {
+                above = from.u64()?;
+            }
             pins = take_commits(&mut from, "pins")?;
         }
-        let chunks = take_rows(&mut from, is_first)?;
+        let chunks = take_rows(&mut from, header.version)?;
         let last = chunks.last().expect("there is one");
         let (position, before) = (checkpoint.position, checkpoint.before);
         let is_start = checkpoint == Place::start(last.number);
@@ -317,6 +326,7 @@ impl Control {
             collections,
             is_paused: flags & 1 == 1,
             has_copies: flags & 2 == 2,
+            above,
             pins,
             chunks,
             branches,
@@ -401,12 +411,16 @@ fn take_commits(from: &mut Decoder<'_>, what: &str) -> Result<Vec<u64>> {
     Ok(commits)
 }
 
-/// The table of chunks; `is_first` is that of version 2, which had no sparse ones.
 /// What a file of kept records may have beside twice what the chunk had.
 const SPARSE_MORE: u64 = 1 << 20;
 
-fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
-    let start = from.clone();
+fn take_sparse(from: &mut Decoder<'_>) -> Result<SparseFile> {
+    Ok(SparseFile { generation: from.varint()?, bytes: from.varint()?, sum: from.u32()? })
+}
+
+/// The table of chunks. That of version 2 had no sparse ones, that of version 3 no parts above.
+fn take_rows(from: &mut Decoder<'_>, version: u16) -> Result<Vec<Row>> {
+    let (start, is_first) = (from.clone(), version == 2);
     let count = from.count(5)?;
     let (mut number, mut base) = (from.varint()?, from.varint()?);
     if count == 0 || count as u64 > CHUNKS_MAX || number > base {
@@ -423,12 +437,9 @@ fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
         let chain = if state == 3 && !is_first { 0 } else { from.u32()? };
         let state = match state {
             0 => State::Whole,
-            1 | 4 if !is_first => State::Sparse(SparseFile {
-                generation: from.varint()?,
-                bytes: from.varint()?,
-                sum: from.u32()?,
-            }),
-            2 => State::Lower,
+            1 | 4 if !is_first => State::Sparse(take_sparse(from)?),
+            2 => State::Lower(None),
+            5 if version > 3 => State::Lower(Some(take_sparse(from)?)),
             3 => State::Gone,
             other => {
                 return Err(Error::new(
@@ -448,7 +459,8 @@ fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
                 at.corrupt("a chunk of a byte at least", format_args!("{stands} of {length}"))
             );
         }
-        if let State::Sparse(SparseFile { generation, bytes, .. }) = state {
+        if let State::Sparse(file) | State::Lower(Some(file)) = state {
+            let SparseFile { generation, bytes, .. } = file;
             // Of records and a mapping of eight bytes for each there can be no more.
             let most = length.saturating_mul(2).saturating_add(SPARSE_MORE);
             if bytes > most || generation >= u64::from(u32::MAX) {
@@ -490,7 +502,7 @@ mod tests {
     fn it_comes_back_and_every_flipped_bit_is_noticed() {
         let position = Position { offset: 40, sequence: 2, chain: 7 };
         let control = Control {
-            checkpoint: Place { chunk: 10, position, before: 35 },
+            checkpoint: Place { chunk: 11, position, before: 35 },
             last_commit: 177,
             first_commit: 170,
             horizon: Horizon { commit: 99, offset: 120, sequence: 4, kept: vec![8, 77] },
@@ -498,6 +510,7 @@ mod tests {
             collections: 6,
             is_paused: true,
             has_copies: true,
+            above: 140,
             pins: vec![77, 130],
             chunks: vec![
                 Row { number: 1, count: 3, ..row(3, 5, 50, State::Gone) },
@@ -506,8 +519,14 @@ mod tests {
                     count: 4,
                     ..row(5, 115, 20, State::Sparse(SparseFile { generation: 3, bytes: 9, sum: 8 }))
                 },
-                row(9, 135, 10, State::Lower),
-                row(10, 145, 40, State::Whole),
+                row(9, 135, 5, State::Lower(None)),
+                row(
+                    10,
+                    140,
+                    5,
+                    State::Lower(Some(SparseFile { generation: 7, bytes: 60, sum: 5 })),
+                ),
+                row(11, 145, 40, State::Whole),
             ],
             branches: vec![(b"main".to_vec(), [3; 32].into())],
             ..Control::empty(5, Configuration::TEZOS, Index::Always, 2)
@@ -528,7 +547,7 @@ mod tests {
     fn one_row_stands_for_chunks_that_are_gone_between_two_that_are_there() {
         let mut control = Control::empty(5, Configuration::TEZOS, Index::Minimal, 0);
         let states =
-            [State::Gone, State::Lower, State::Gone, State::Gone, State::Gone, State::Whole];
+            [State::Gone, State::Lower(None), State::Gone, State::Gone, State::Gone, State::Whole];
         control.chunks = (0..).zip(states).map(|(at, state)| row(at, at * 40, 40, state)).collect();
         control.join_gone();
         let numbers = |control: &Control| -> Vec<(u64, u64, u64)> {

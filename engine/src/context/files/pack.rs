@@ -5,8 +5,11 @@
 //! that still grows is read as it is; a record's checksum is verified whenever its bytes are read.
 //! Format document: `docs/format/pack.md`.
 
+mod mapping;
+mod parts;
 mod swaps;
 
+pub(crate) use parts::spoils;
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::chunk::{Opening, Seal};
@@ -16,7 +19,7 @@ use super::evicted_hashes::EvictedHashes;
 use super::patch::{self, PATCHES_MAX};
 use super::paths;
 use super::record::{self, Read, Record, Tag};
-use super::sparse::{self, KeptRecord, State};
+use super::sparse::State;
 use crate::cache::{Cache, CachedPage, PAGE};
 use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
@@ -33,7 +36,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::checksum::crc_append;
 use crate::format::codec::Encoder;
 use crate::format::hash::combine;
-use crate::sync::{AtomicU64, Mutex, lock};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// Bytes read at first past the page cache: most records are shorter.
 const GUESS: usize = 1024;
@@ -68,6 +71,11 @@ pub(crate) struct Pack {
     /// How often chunks were found to be other files, and the right to look for that.
     swaps: AtomicU64,
     rereading: Mutex<()>,
+    /// Logical offset from which on all is above with what it refers to, as is what parts above have as objects; 0 where
+    /// that is not known.
+    above: AtomicU64,
+    /// Where the first chunk begins that is in the lower folder, if one is.
+    first_below: AtomicU64,
     pub(crate) files: Arc<Files>,
     cache: Arc<Cache>,
     pub(crate) objects: ObjectCache<Kept>,
@@ -100,6 +108,13 @@ static OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(
 /// A number for one more thing that offsets belong to.
 pub(crate) fn next_identity() -> u64 {
     OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}
+
+/// Where a record is, and at least its bytes.
+struct FoundRecord {
+    chunk: Arc<Chunk>,
+    position: u64,
+    bytes: Bytes,
 }
 
 /// Bytes of a record: inside a page of the cache, or gathered.
@@ -158,6 +173,8 @@ impl Pack {
             chunks: Mutex::new(Vec::new()),
             swaps: AtomicU64::new(0),
             rereading: Mutex::new(()),
+            above: AtomicU64::new(0),
+            first_below: AtomicU64::new(u64::MAX),
             files,
             cache,
             objects: ObjectCache::new(options.objects_bytes),
@@ -200,6 +217,9 @@ impl Pack {
     pub(crate) fn add_chunk(&self, chunk: Arc<Chunk>) {
         let mut chunks = lock(&self.chunks);
         debug_assert!(chunks.last().is_none_or(|last| last.base < chunk.base));
+        if chunk.is_lower() && !chunks.iter().any(|chunk| chunk.is_lower()) {
+            self.first_below.store(chunk.base, Ordering::Release);
+        }
         chunks.push(chunk);
     }
 
@@ -217,7 +237,10 @@ impl Pack {
         let mut chunks = lock(&self.chunks);
         let first = chunks.partition_point(|old| old.number < numbers.start);
         let after = chunks.partition_point(|old| old.number < numbers.end);
-        chunks.splice(first..after, fresh).collect()
+        let old = chunks.splice(first..after, fresh).collect();
+        let below = chunks.iter().find(|chunk| chunk.is_lower());
+        self.first_below.store(below.map_or(u64::MAX, |below| below.base), Ordering::Release);
+        old
     }
 
     /// Forgets chunks that are gone and before all of `rows`, or for which one of those stands.
@@ -272,97 +295,16 @@ impl Pack {
         self.chunk(offset).is_some_and(|chunk| chunk.is_lower())
     }
 
-    /// The chunk and the byte of its file where the record of `offset` is. `Collected` when it is there no
-    /// more.
-    fn locate(&self, offset: u64) -> Result<(Arc<Chunk>, u64)> {
-        let chunk = self.chunk(offset).ok_or_else(|| collected(offset))?;
-        let place = self.place_in(&chunk, offset)?;
-        Ok((chunk, place))
-    }
-
     /// The byte of the file of `chunk`, which `offset` is or was in.
     pub(crate) fn place_in(&self, chunk: &Arc<Chunk>, offset: u64) -> Result<u64> {
         match chunk.state {
-            State::Whole | State::Lower => Ok(offset - chunk.base),
+            State::Whole | State::Lower(_) => Ok(offset - chunk.base),
             State::Sparse(_) => {
                 let entry = self.entry(chunk, offset)?.ok_or_else(|| collected(offset))?;
                 Ok(entry.place)
             }
             State::Gone => Err(collected(offset)),
         }
-    }
-
-    /// What the mapping of `chunk`, which is sparse, says of `offset`. Reads at most one page.
-    fn entry(&self, chunk: &Arc<Chunk>, offset: u64) -> Result<Option<KeptRecord>> {
-        let distance = offset - chunk.base;
-        if chunk.mapping().is_none() {
-            self.files.get(chunk)?;
-        }
-        let mapping = chunk.mapping().expect("it was opened");
-        let Some(number) = mapping.page_of(distance) else { return Ok(None) };
-        let page = self.mapping_page(chunk, number)?;
-        Ok(sparse::find(&page, distance))
-    }
-
-    /// A page of the mapping of `chunk`.
-    fn mapping_page(&self, chunk: &Arc<Chunk>, number: u32) -> Result<CachedPage> {
-        if let Some(page) = self.cache.get(chunk.key, number) {
-            observer::count(self.meter.as_ref(), |meter| &meter.page_hits, 1);
-            return Ok(page);
-        }
-        observer::count(self.meter.as_ref(), |meter| &meter.page_misses, 1);
-        let mut bytes = [0; PAGE];
-        self.read(chunk, u64::from(number) * PAGE as u64, &mut bytes)?;
-        let mapping = chunk.mapping().expect("it was opened");
-        mapping.check_page(&chunk.path, chunk.identity, number, &bytes)?;
-        Ok(self.cache.insert(chunk.key, number, &bytes))
-    }
-
-    /// Puts all entries of the page into `entries` that has that of `distance`, if any has.
-    pub(crate) fn mapping_entries(
-        &self,
-        chunk: &Arc<Chunk>,
-        distance: u64,
-        entries: &mut Vec<KeptRecord>,
-    ) -> Result<()> {
-        entries.clear();
-        let mapping = chunk.mapping().expect("it was opened");
-        if let Some(number) = mapping.page_of(distance) {
-            entries.extend(sparse::entries(&*self.mapping_page(chunk, number)?));
-        }
-        Ok(())
-    }
-
-    /// The pages of the mapping of `chunk`, which is sparse.
-    pub(crate) fn mapping_pages(&self, chunk: &Arc<Chunk>) -> Result<std::ops::Range<u32>> {
-        self.files.get(chunk)?;
-        Ok(chunk.mapping().expect("it was opened").pages())
-    }
-
-    /// What page `number` of the mapping of `chunk` says: the offset of each record, and whether something
-    /// reaches it; else it is the base of patches alone.
-    pub(crate) fn kept_in_page(&self, chunk: &Arc<Chunk>, number: u32) -> Result<Vec<(u64, bool)>> {
-        let page = self.mapping_page(chunk, number)?;
-        let entries = sparse::entries(&page);
-        Ok(entries.map(|entry| (chunk.base + entry.distance, entry.is_object)).collect())
-    }
-
-    /// The same of all pages.
-    pub(crate) fn kept_records(&self, chunk: &Arc<Chunk>) -> Result<Vec<(u64, bool)>> {
-        let pages = self.mapping_pages(chunk)?;
-        let mapping = chunk.mapping().expect("it was opened");
-        let mut records = Vec::with_capacity(mapping.records.min(chunk.end() / 38) as usize);
-        for number in pages {
-            records.extend(self.kept_in_page(chunk, number)?);
-        }
-        let is_right = records.len() as u64 == mapping.records
-            && records.is_sorted_by(|(before, _), (after, _)| before < after)
-            && records.last().is_none_or(|(last, _)| *last < chunk.logical_end());
-        if !is_right {
-            let place = mapping.records_end();
-            return Err(Error::corrupt(&chunk.path, place, "a mapping in order", "another"));
-        }
-        Ok(records)
     }
 
     /// The opening of `chunk`, which nothing but scans read. `Corrupt` when it is not what it was.
@@ -405,7 +347,7 @@ impl Pack {
         self.beside_swaps(|| {
             let Some(chunk) = self.chunk(offset) else { return Ok(false) };
             Ok(match chunk.state {
-                State::Whole | State::Lower => true,
+                State::Whole | State::Lower(_) => true,
                 State::Sparse(_) => {
                     self.entry(&chunk, offset)?.is_some_and(|entry| entry.is_object)
                 }
@@ -553,14 +495,14 @@ impl Pack {
         keep: bool,
         each: impl FnOnce(&str, u64, &Record<'_>) -> Result<T>,
     ) -> Result<T> {
-        let (chunk, position, bytes) = self.beside_swaps(|| {
-            let (chunk, position) = self.locate(offset)?;
-            let bytes = self.bytes(&chunk, position, keep)?;
-            Ok((chunk, position, bytes))
-        })?;
+        let FoundRecord { chunk, position, bytes } = self.find(offset, keep)?;
         let file = &*chunk.path;
         let record = match record::take(file, position, self.store, offset, bytes.slice()) {
             Err(error) if error.kind() == Kind::Corrupt && self.has_moved(&chunk, offset) => {
+                return self.record_at(offset, keep, each);
+            }
+            Err(error) if error.kind() == Kind::Corrupt && self.is_part(&chunk, offset) => {
+                self.find_below(offset, keep, error)?;
                 return self.record_at(offset, keep, each);
             }
             found => found?,

@@ -99,6 +99,8 @@ pub(crate) struct Record<'a> {
     pub(crate) body: &'a [u8],
     /// Of the whole record.
     pub(crate) length: usize,
+    /// The whole record.
+    pub(crate) bytes: &'a [u8],
 }
 
 /// The length of the record whose first bytes are `bytes`; none when they are too few to say.
@@ -133,7 +135,7 @@ pub(crate) fn take<'a>(
         ));
     }
     let tag = Tag::of(tag).ok_or_else(|| start.corrupt("a known kind of record", tag))?;
-    Ok(Record { tag, hash, body, length })
+    Ok(Record { tag, hash, body, length, bytes: &bytes[..length] })
 }
 
 /// The logical offset for which the record was written in the store `identity` that `bytes` begin with, if it is one of
@@ -169,7 +171,8 @@ pub(crate) fn split<'a>(file: &'a str, place: u64, bytes: &'a [u8]) -> Result<Re
     let body = decoder.raw(body_length)?;
     decoder.raw(CRC)?;
     let tag = Tag::of(tag).ok_or_else(|| start.corrupt("a known kind of record", tag))?;
-    Ok(Record { tag, hash, body, length: bytes.len() - decoder.remaining() })
+    let length = bytes.len() - decoder.remaining();
+    Ok(Record { tag, hash, body, length, bytes: &bytes[..length] })
 }
 
 pub(super) fn put_pointer(out: &mut Encoder, at: u64, pointer: &Pointer, places: &dyn Places) {

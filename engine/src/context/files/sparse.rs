@@ -50,8 +50,9 @@ pub(crate) enum State {
     Whole,
     /// A collection has rewritten it.
     Sparse(SparseFile),
-    /// It was moved to the lower folder, whole.
-    Lower,
+    /// It was moved to the lower folder, whole; what recent commits have of it is in a file above, too, if they have
+    /// anything.
+    Lower(Option<SparseFile>),
     /// Nothing in it was kept.
     Gone,
 }

@@ -186,8 +186,8 @@ pub(crate) fn find(
     let end = append::position_after(&*file, identity, last)?;
     let end = end.filter(|end| end.offset == length).ok_or_else(whole)?;
     chunk_end(opening.base, length).ok_or_else(whole)?;
-    let row =
-        Row { number, count: 1, base: opening.base, length, chain: end.chain, state: State::Lower };
+    let (base, chain, state) = (opening.base, end.chain, State::Lower(None));
+    let row = Row { number, count: 1, base, length, chain, state };
     let chunk = Arc::new(Chunk::collected(cache, store, epoch, &row));
     let seal = files.read_end(&chunk)?.ok_or_else(whole)?;
     Ok(Some(FoundChunk { opening, seal, row, chunk }))

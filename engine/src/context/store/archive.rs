@@ -1,12 +1,16 @@
 //! The lower layer: old chunks move, whole, to a folder on another disk, and back.
 //!
-//! Nothing is collected by it: every commit stays readable, and the horizon is where it was. A chunk is durable in
-//! its new place before the control file says so, and leaves the old one after. Order of every write and sync:
+//! Nothing is collected by it: every commit stays readable, and the horizon is where it was. What recent commits have
+//! of a chunk that moves stays above in a sparse file, its *part*, and is read there. A chunk and its part are durable
+//! in their places before the control file says so, and what they replace goes after. Order of every write and sync:
 //! `docs/design/durability.md`.
 
 mod attach;
+mod round;
 
 use std::sync::Arc;
+
+use self::round::Moving;
 
 use super::Store;
 use super::tip::{Tip, Writer};
@@ -15,16 +19,22 @@ use crate::context::files::control::{Control, Row, State};
 use crate::context::files::pack::Pack;
 use crate::context::files::volume;
 use crate::context::hash::CommitHash;
-use crate::context::pieces::node::Load;
+use crate::context::options::Index;
 use crate::disk::{Disk, Lock, remove_quietly};
 use crate::error::{Error, Kind, Result};
 use crate::sync::lock;
 
 impl Store {
-    /// Moves chunks that end before that of `target` to [`Options::lower`](crate::context::Options::lower), the oldest first, at most `most` of
-    /// them, and returns how many: fewer when no more are left. What is read of them from then on is read there,
-    /// also by a newer commit that has an old value unchanged. Each chunk is copied, read once to be verified, and
-    /// takes two syncs of the lower folder and two of the store's.
+    /// Moves chunks before that of `target` to [`Options::lower`](crate::context::Options::lower), the oldest first. What `target`, the
+    /// commits after it (and the few before it in its chunk), and those that branches and pins name have of them stays above, too, so whoever
+    /// reads these never asks the lower disk. What is above of chunks that moved before is brought to the same state, and where
+    /// `target` is older than what is below, its chunk and those after it come back. Does so with at most `most` chunks, and returns with how many:
+    /// fewer when nothing is left to do. A chunk that moves is copied, read once to be verified, and takes two syncs of the lower folder and
+    /// four of the store's; one of which only the part above is written takes four.
+    ///
+    /// Where there is something to do, the first call reads what these commits reach, as a collection does that marks, and keeps the marks until
+    /// it is done; the next ones go on with that. A commit that was made since from a tree of an older one, and a commit that
+    /// was pinned since, is read in the lower folder as far as it needs, until the next call.
     ///
     /// Chunks that a collection has rewritten stay. After an error of the lower disk the chunk stays where it is,
     /// and the store goes on. `Invalid` without a lower folder, while a collection is under way, and where the lower folder
@@ -52,19 +62,22 @@ impl Store {
     pub fn archive(&mut self, target: &CommitHash, most: u64) -> Result<u64> {
         let offset = self.commit_offset(target)?;
         let line = self.pack.chunk(offset).map_or(0, |chunk| chunk.number);
-        self.move_chunks(State::Lower, most, |rows| {
-            let old = |row: &&Row| row.state == State::Whole && row.number < line;
-            rows.iter().find(old).copied()
-        })
+        let lower = self.expect_movable()?;
+        self.tip()?.writer()?.below.drop_round_after(line);
+        let mut done = self.move_back(&lower, line, most)?;
+        while done < most && self.has_begun_round(line)? {
+            done += self.go_on_with_round(&lower, most - done)?;
+        }
+        Ok(done)
     }
 
     /// Moves chunks back from [`Options::lower`](crate::context::Options::lower), the newest first, at most `most` of them, and returns how many:
     /// fewer when no more are left there. Once none is, the store collects again. Costs and refuses what
     /// [`Store::archive`] does; `Missing` when a chunk is not in the lower folder.
     pub fn unarchive(&mut self, most: u64) -> Result<u64> {
-        self.move_chunks(State::Whole, most, |rows| {
-            rows.iter().rfind(|row| row.state == State::Lower).copied()
-        })
+        let lower = self.expect_movable()?;
+        self.tip()?.writer()?.below.round = None;
+        self.move_back(&lower, 0, most)
     }
 
     /// Bytes of the chunks that are in the lower folder. Reads nothing.
@@ -107,7 +120,7 @@ impl Store {
 
     /// `Invalid` when what was moved last is not in this lower folder: no folder would have all.
     fn expect_archive(&self, control: &Control, lower: &dyn Disk) -> Result<()> {
-        let moved = control.chunks.iter().rfind(|row| row.state == State::Lower);
+        let moved = control.chunks.iter().rfind(|row| is_below(row));
         let chunk = moved.and_then(|row| self.pack.numbered(row.number));
         if let Some(chunk) = chunk
             && !lower.exists(&chunk.path)?
@@ -122,65 +135,78 @@ impl Store {
         Ok(())
     }
 
-    fn move_chunks(
-        &mut self,
-        to: State,
-        most: u64,
-        next: impl Fn(&[Row]) -> Option<Row>,
-    ) -> Result<u64> {
+    /// The lower folder, if chunks may move now.
+    fn expect_movable(&self) -> Result<Arc<dyn Disk>> {
         let tip = self.tip()?;
         let lower = self.options.lower.clone().ok_or_else(|| {
             Error::invalid("the store was opened without a lower folder: open it with one")
         })?;
-        // An index that cannot be written, as on a full disk, keeps no chunk from going: it is made again with the folder.
-        if next(&tip.writer()?.control.chunks).is_some() && to == State::Lower {
-            drop(self.settled_index());
-        }
-        let shared = Arc::clone(&self.index);
-        let mut index = lock(&shared);
-        let mut writer = tip.writer()?;
-        if writer.control.cursor.is_some() {
+        if tip.writer()?.control.cursor.is_some() {
             return Err(Error::invalid(
                 "a collection is under way: go on with it, or cancel it, before chunks are moved",
             ));
         }
         volume::expect_no_store(&*lower)?;
-        if most == 0 || next(&writer.control.chunks).is_none() {
+        Ok(lower)
+    }
+
+    /// Moves chunks from number `line` on back, the newest first, at most `most`; returns how many.
+    fn move_back(&mut self, lower: &Arc<dyn Disk>, line: u64, most: u64) -> Result<u64> {
+        let tip = self.tip()?;
+        let mut writer = tip.writer()?;
+        let next = |writer: &Writer| {
+            let rows = writer.control.chunks.iter();
+            rows.rev().take_while(|row| row.number >= line).find(|row| is_below(row)).copied()
+        };
+        if most == 0 || next(&writer).is_none() {
             return Ok(0);
         }
-        let alone = volume::lock(&lower)?;
-        let cleared = volume::remove_leftovers(&*lower);
+        let alone = volume::lock(lower)?;
         // What comes back may come from a disk that nobody can write to any more.
-        if to == State::Lower {
-            cleared?;
-            volume::expect_room(&*lower, writer.control.store, writer.control.epoch)?;
-            self.expect_archive(&writer.control, &*lower)?;
-        }
+        drop(volume::remove_leftovers(&**lower));
         let mut moved = 0;
         while moved < most
-            && let Some(row) = next(&writer.control.chunks)
+            && let Some(row) = next(&writer)
         {
-            if to == State::Lower && index.covered().is_none_or(|place| place.chunk <= row.number) {
-                // An opening completes the index from the pack, and needs nothing from below.
-                writer.sync(&*self.disk, self.pack.meter())?;
-                if let Err(error) = index.save(writer.place()) {
-                    index.warn(format!(
-                        "the index is not saved, so it is made again with the lower folder: {error}"
-                    ));
-                }
-            }
-            let row = Row { state: to, ..row };
-            tip.move_chunk(&self.pack, &mut writer, &lower, alone.as_deref(), row)?;
+            tip.move_up(&self.pack, &mut writer, lower, alone.as_deref(), row)?;
             tip.remove_doomed(&mut writer, u64::MAX)?;
             moved += 1;
         }
         Ok(moved)
     }
+
+    /// Goes on with what recent commits have of old chunks, with at most `most` of these; returns with how many.
+    fn go_on_with_round(&mut self, lower: &Arc<dyn Disk>, most: u64) -> Result<u64> {
+        // An index that cannot be written, as on a full disk, keeps no chunk from going: it is made again with the folder.
+        drop(self.settled_index());
+        let tip = self.tip()?;
+        let shared = Arc::clone(&self.index);
+        let mut index = lock(&shared);
+        let mut writer = tip.writer()?;
+        let alone = volume::lock(lower)?;
+        volume::remove_leftovers(&**lower)?;
+        volume::expect_room(&**lower, writer.control.store, writer.control.epoch)?;
+        self.expect_archive(&writer.control, &**lower)?;
+        let Some(mut round) = writer.below.round.take() else { return Ok(0) };
+        let moving = Moving { tip: &tip, pack: &self.pack, lower, alone: alone.as_deref() };
+        let mut done = 0;
+        let outcome = moving.go_on(&mut writer, &mut index, &mut round, most, &mut done);
+        // An error leaves it as it was, but for what was done.
+        if !matches!(outcome, Ok(true)) {
+            writer.below.round = Some(round);
+        }
+        outcome.map(|_| done)
+    }
+}
+
+/// Whether the chunk of the row is in the lower folder.
+fn is_below(row: &Row) -> bool {
+    matches!(row.state, State::Lower(_))
 }
 
 impl Tip {
-    /// Moves the chunk of `row` to where that says.
-    fn move_chunk(
+    /// Moves the chunk of `row` back from the lower folder.
+    fn move_up(
         &self,
         pack: &Pack,
         writer: &mut Writer,
@@ -188,52 +214,63 @@ impl Tip {
         alone: Option<&dyn Lock>,
         row: Row,
     ) -> Result<()> {
-        let place = writer.control.place_of(row.number).expect("its row was just seen");
-        let goes_down = row.state == State::Lower;
-        let disk = if goes_down { lower } else { &self.disk };
-        let epoch = writer.control.epoch;
-        let fresh = Arc::new(Chunk::collected(pack.cache(), pack.store, epoch, &row));
+        let row = Row { state: State::Whole, ..row };
+        let fresh = Chunk::collected(pack.cache(), pack.store, writer.control.epoch, &row);
         // Another writer may count on a file of that name.
         writer.check_lock()?;
-        if !goes_down && writer.reuse(&fresh.path) {
+        if writer.reuse(&fresh.path) {
             // Left by a move while somebody read it; a failure below is none of this folder.
             remove_quietly(&*self.disk, &fresh.path);
         }
         let copied = {
             let old = pack.numbered(row.number).expect("a chunk that is whole is in the pack");
-            volume::copy(&pack.files, &old, &fresh, disk)
+            volume::copy(&pack.files, &old, &fresh, &self.disk)
         };
         if let Err(error) = copied {
             // A name in the store's folder that a failed sync may have lost is not synced again as if it could
-            // come back. In the lower folder nothing counts on it, and it is written anew.
-            writer.poisoned |= !goes_down && disk.exists(&fresh.path).unwrap_or(true);
-            let (what, root) = (&fresh.path, disk.root());
+            // come back.
+            writer.poisoned |= self.disk.exists(&fresh.path).unwrap_or(true);
+            let (what, root) = (&fresh.path, self.disk.root());
             return Err(error.context(format_args!("{what} was not moved to {root}")));
         }
         writer.syncs += 2;
         writer.written_bytes += fresh.end();
-        writer.check_lock()?;
         volume::expect_alone(&**lower, alone)?;
-        // A thread that misses a file may read the new control file and find the new place before this does.
-        let old = pack.chunks_of(row.number..row.number + 1);
-        let before = std::mem::replace(&mut writer.control.chunks[place], row);
-        if let Err(error) = self.write_places(pack, writer) {
-            writer.control.chunks[place] = before;
-            return Err(error);
-        }
-        if !goes_down {
-            // Trees read it also after another handle has cleared the store.
-            drop(pack.files.get(&fresh));
-        }
-        pack.swap_chunk(fresh);
-        if goes_down {
-            writer.doomed.extend(old);
-        } else {
-            for old in old.iter().filter(|old| Arc::strong_count(old) == 1) {
-                // What stays is the same chunk, which the next that is moved there is written over.
-                remove_quietly(&**lower, &old.path);
-            }
+        let old = self.put_place(pack, writer, row)?;
+        for old in old.iter().filter(|old| Arc::strong_count(old) == 1) {
+            // What stays is the same chunk, which the next that is moved there is written over.
+            remove_quietly(&**lower, &old.path);
         }
         Ok(())
+    }
+
+    /// Has the control file say `row`, whose files are durable, in the place of that of its chunk, and readers find the
+    /// chunk there. Returns what was in its place.
+    fn put_place(&self, pack: &Pack, writer: &mut Writer, row: Row) -> Result<Vec<Arc<Chunk>>> {
+        writer.check_lock()?;
+        let place = writer.control.place_of(row.number).expect("its row was just seen");
+        let before = writer.control.clone();
+        let control = &mut writer.control;
+        control.chunks[place] = row;
+        let goes_down = is_below(&row);
+        if goes_down || !control.chunks.iter().any(is_below) {
+            control.above = 0;
+        }
+        // What is below alone is written again where it is wanted anew.
+        control.has_copies |= goes_down && control.index == Index::Always;
+        if let Err(error) = self.write_places(pack, writer) {
+            writer.control = before;
+            return Err(error);
+        }
+        pack.set_above(writer.control.above);
+        let fresh = Chunk::collected(pack.cache(), pack.store, writer.control.epoch, &row);
+        let fresh = Arc::new(fresh);
+        if let Some(above) = fresh.above() {
+            // Trees read it also after another handle has cleared the store.
+            drop(pack.files.get(above));
+        }
+        let old = pack.swap_chunk(fresh);
+        writer.doomed.extend(old.iter().filter_map(Chunk::above).map(Arc::clone));
+        Ok(old)
     }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use super::Store;
 use crate::context::files::chunk::{Opening, Seal};
 use crate::context::files::chunk_files::Chunk;
+use crate::context::files::chunk_reader::ChunkReader;
 use crate::context::files::commit::CommitBody;
 use crate::context::files::control::Control;
 use crate::context::files::hash_index::{Entries, is_damage};
-use crate::context::files::pack::Pack;
+use crate::context::files::pack::{Pack, spoils};
 use crate::context::hash::{self, CommitHash, Hash, TreeHash};
 use crate::context::observer::Operation;
 use crate::context::pieces::digest;
@@ -30,6 +31,9 @@ pub struct Checked {
     pub values: u64,
     /// What is wrong with the index, at most ten sentences; it can be made again.
     pub index_faults: Vec<String>,
+    /// What is wrong with the files above of chunks that are in the lower folder, at most ten sentences; what they should
+    /// have is read there, and the next [`Store::archive`] makes them anew.
+    pub part_faults: Vec<String>,
     /// Commits that the index knows and garbage collection took; none in our own format.
     pub collected: u64,
     /// What collected stores no longer have although something names it, at most ten sentences.
@@ -139,7 +143,36 @@ impl Store {
             offset = self.commit_before(&body);
         }
         chunks.pass(0)?;
+        self.check_parts(pack, &mut checked)?;
         Ok(checked)
+    }
+
+    /// Reads what is above of chunks in the lower folder, which `pack` reads below.
+    fn check_parts(&self, pack: &Pack, checked: &mut Checked) -> Result<()> {
+        for chunk in self.pack.chunks().iter().filter(|chunk| chunk.is_lower()) {
+            let Some(part) = chunk.above() else { continue };
+            let part = Arc::new(part.again(pack.cache()));
+            let read = || {
+                let mut reader = ChunkReader::open(pack, Arc::clone(&part))?;
+                let kept = pack.kept_records(&part)?;
+                kept.iter().try_for_each(|(offset, _)| reader.named(pack, *offset).map(drop))
+            };
+            let Err(error) = read() else { continue };
+            if !spoils(&error) {
+                return Err(error);
+            }
+            // A writer beside this has perhaps made another since.
+            let control = Control::read(&*self.disk);
+            let row = control.ok().and_then(|control| control.row(chunk.number).copied());
+            if row.is_none_or(|row| row.state == chunk.state)
+                && checked.part_faults.len() < FAULTS_MAX
+            {
+                let advice = "what it should have is read in the lower folder, and the next `varvite context archive` makes \
+                              it anew";
+                checked.part_faults.push(error.advice(advice).detail().to_owned());
+            }
+        }
+        Ok(())
     }
 
     /// An error of a read of what this handle takes for kept: what is not there is damage, unless a writer

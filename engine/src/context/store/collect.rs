@@ -137,6 +137,7 @@ impl Store {
             let before = writer.control.clone();
             writer.control.cursor = Some(collection.cursor());
             writer.control.is_paused = false;
+            writer.below.round = None;
             // From here on nothing older is referred to unseen.
             writer.collection = Some(collection);
             before

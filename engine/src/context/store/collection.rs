@@ -27,6 +27,42 @@ pub(super) enum Sifting {
     Written(String, Row),
 }
 
+/// What the writer knows of chunks in the lower folder.
+#[derive(Debug, Default)]
+pub(super) struct Below {
+    pub(super) round: Option<Round>,
+    /// A round has ended since the store was opened: what was above before, and which commits were kept, it has seen.
+    pub(super) has_ended: bool,
+    /// A commit is kept now that was not then, perhaps.
+    pub(super) is_wanted: bool,
+}
+
+impl Below {
+    /// Forgets a round to a newer chunk than `line`.
+    pub(super) fn drop_round_after(&mut self, line: u64) {
+        self.round.take_if(|round| line < round.line);
+    }
+
+    /// The commit at `offset` will be kept.
+    pub(super) fn keep(&mut self, pack: &Pack, offset: u64) -> Result<()> {
+        self.is_wanted |= pack.is_below_alone(offset)?;
+        Ok(())
+    }
+}
+
+/// What recent commits have of old chunks, as far as these were brought to that.
+#[derive(Debug)]
+pub(super) struct Round {
+    pub(super) marks: Marks,
+    /// The number of the first chunk that is recent, and its logical offset: those before are old.
+    pub(super) line: u64,
+    pub(super) edge: u64,
+    /// What was written before was looked at: the number of a chunk, and a byte of it.
+    pub(super) seen: (u64, u64),
+    /// Of chunks below with smaller numbers that is above which should be.
+    pub(super) next: u64,
+}
+
 /// One that is under way.
 #[derive(Debug)]
 pub(super) struct Collection {

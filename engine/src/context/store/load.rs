@@ -1,6 +1,8 @@
 //! From files to a store: the chunks, what the pack says after the checkpoint, and the index, which
 //! is brought up to the end of the pack or, when it does not fit, made again.
 
+mod leftovers;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -14,11 +16,10 @@ use crate::context::files::control::{Control, Horizon, Row, State as ChunkState}
 use crate::context::files::hash_index::{Covered, HashIndex, is_damage};
 use crate::context::files::paths;
 use crate::context::files::record::{self, Tag};
-use crate::context::files::sparse::SparseFile;
 use crate::context::hash::CommitHash;
 use crate::context::observer::Operation;
 use crate::context::options::Options;
-use crate::disk::{Disk, Lock, remove_quietly};
+use crate::disk::{Disk, Lock};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
 use crate::file::replace;
@@ -158,7 +159,7 @@ impl Store {
                     }
                     chunk
                 }
-                ChunkState::Sparse(_) | ChunkState::Lower | ChunkState::Gone => {
+                ChunkState::Sparse(_) | ChunkState::Lower(_) | ChunkState::Gone => {
                     Chunk::collected(self.pack.cache(), store, epoch, row)
                 }
             };
@@ -166,9 +167,12 @@ impl Store {
         }
         let chunks = self.pack.chunks();
         let newest = chunks.iter().rev().take(self.pack.files.at_once());
-        // The lower folder may be missing, or slow: it is for those who read what is there.
-        for chunk in newest.filter(|chunk| chunk.has_file() && !chunk.is_lower()) {
-            self.pack.files.get(chunk)?;
+        // The lower folder may be missing, or slow: it is for those who read what is there. A part above is a copy.
+        for (chunk, above) in newest.filter_map(|chunk| Some((chunk, chunk.above()?))) {
+            let opened = self.pack.files.get(above);
+            if !chunk.is_lower() {
+                opened?;
+            }
         }
         Ok(())
     }
@@ -361,6 +365,11 @@ impl Store {
         chunk.pin(Arc::clone(append.file()));
         let last_commit = self.state().last_commit;
         let last_commit = if last_commit < chunk.base { 0 } else { last_commit };
+        if place.position != checkpoint.position || !is_in_it {
+            // What was written since may refer to what is below alone.
+            self.control.above = 0;
+        }
+        self.pack.set_above(self.control.above);
         let start = Start {
             append,
             lock: lock_held,
@@ -389,51 +398,6 @@ impl Store {
             replace::renew(&self.disk, &chunk.path)?;
         }
         self.disk.sync_directory("")
-    }
-
-    /// Removes files in work, chunks that were never finished, and those of before a clearing. All that
-    /// has a batch was read.
-    fn remove_leftovers(&self) -> Result<()> {
-        replace::remove_leftovers(&*self.disk, "", paths::is_replaced)?;
-        let (first, last) = (self.control.chunks[0].number, self.end.place.chunk);
-        let names = self.disk.list("")?;
-        for name in &names {
-            if paths::is_evicted_hashes(name) {
-                // Of a process that died while it made the file. It means nothing to anybody.
-                remove_quietly(&*self.disk, name);
-            }
-            let Some((epoch, number, generation)) = paths::parse_chunk(name) else { continue };
-            let is_needed = epoch == self.control.epoch
-                && (first..=last).contains(&number)
-                && self.is_needed(&names, number, generation);
-            if !is_needed {
-                self.disk.remove(name)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a file of chunk `number`, which is of this epoch, may be what is left of it. Where the file
-    /// that the control file names is not among `names`, that is another copy: nothing goes.
-    fn is_needed(&self, names: &[String], number: u64, generation: Option<u64>) -> bool {
-        let Some(row) = self.control.row(number) else { return false };
-        let epoch = self.control.epoch;
-        let (right, named) = match row.state {
-            ChunkState::Whole => (None, paths::chunk(epoch, number)),
-            // It stays as long as that which was moved is not seen.
-            ChunkState::Lower => return !self.is_in_lower(number),
-            ChunkState::Sparse(SparseFile { generation, .. }) => {
-                (Some(generation), paths::sparse_chunk(epoch, row.number, generation))
-            }
-            ChunkState::Gone => return false,
-        };
-        row.number == number && generation == right || !names.contains(&named)
-    }
-
-    /// Whether chunk `number` is in the lower folder, and the right one.
-    fn is_in_lower(&self, number: u64) -> bool {
-        let chunk = self.pack.numbered(number).filter(|chunk| chunk.is_lower());
-        chunk.is_some_and(|chunk| self.pack.files.get(&chunk).is_ok())
     }
 
     /// Brings the index up to the end of the pack.

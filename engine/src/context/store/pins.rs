@@ -48,9 +48,12 @@ impl Store {
         let mut offset = self.newest_commit();
         while offset >= horizon.max(1) {
             let (_, body) = self.commit_at(offset)?;
-            if body.sequence.is_multiple_of(nth) && tip.writer()?.stays(offset) {
+            let mut writer = tip.writer()?;
+            if body.sequence.is_multiple_of(nth) && writer.stays(offset) {
+                writer.below.keep(&self.pack, offset)?;
                 pins.push(offset);
             }
+            drop(writer);
             offset = self.commit_before(&body);
         }
         pins.sort_unstable();
@@ -109,10 +112,12 @@ impl Store {
         })
     }
 
-    /// `Collected` when the commit at `offset` will go with the collection that is under way.
+    /// `Collected` when the commit at `offset`, which is to be kept, will go with the collection that is under way.
     pub(super) fn expect_to_stay(&self, commit: &CommitHash, offset: u64) -> Result<()> {
-        if self.tip()?.writer()?.stays(offset) {
-            return Ok(());
+        let tip = self.tip()?;
+        let mut writer = tip.writer()?;
+        if writer.stays(offset) {
+            return writer.below.keep(&self.pack, offset);
         }
         Err(Error::new(
             Kind::Collected,

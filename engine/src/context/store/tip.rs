@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::State;
-use super::collection::Collection;
+use super::collection::{Below, Collection};
 use crate::context::files::batch::{self, Batch};
 use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place, Seal, chunk_end};
 use crate::context::files::chunk_files::Chunk;
@@ -91,6 +91,8 @@ pub(super) struct Writer {
     /// The collection that is under way, and chunks whose files are to go with their last reader.
     pub(super) collection: Option<Collection>,
     pub(super) doomed: Vec<Arc<Chunk>>,
+    /// What is known of chunks in the lower folder, and of those that move there.
+    pub(super) below: Below,
     /// Of one of those files, which is under way.
     pub(super) removal: Option<PiecewiseRemoval>,
     /// Bytes that collections have freed since the store was opened.
@@ -138,6 +140,7 @@ impl Tip {
             is_new: false,
             recorded: start.control.reaches(),
             control_bytes: start.control.encode().len() as u64,
+            below: Below::default(),
             control: start.control,
             poisoned: false,
             written_bytes: 0,
@@ -436,12 +439,18 @@ impl Writer {
         write: impl FnOnce(&mut Writer, Option<&Barrier<'_>>) -> Result<T>,
     ) -> Result<T> {
         let mut collection = self.collection.take();
-        let horizon = self.control.horizon.commit;
+        // Of what is newer than either all is there, above.
+        let edge = self.control.horizon.commit.max(self.control.above);
         let barrier = match &collection {
             Some(collection) => Some(collection.barrier(pack)),
-            None => (horizon > 0).then(|| Barrier::below(pack, horizon)),
+            None => (edge > 0).then(|| Barrier::below(pack, edge)),
         };
         let outcome = write(self, barrier.as_ref());
+        if barrier.as_ref().is_some_and(Barrier::refers_below) {
+            // What refers to what was written now may need the lower folder for it, until the next round.
+            self.control.above = 0;
+            pack.set_above(0);
+        }
         let roots = barrier.map(Barrier::into_roots).unwrap_or_default();
         let kept = collection.as_mut().map_or(Ok(()), |collection| collection.keep(&roots));
         self.collection = collection;
@@ -523,6 +532,7 @@ impl Writer {
     ) -> Arc<Chunk> {
         self.recorded = control.reaches();
         self.control = control;
+        self.below = Below::default();
         let old = self.go_on(pack, append, opening);
         self.is_new = false;
         self.syncs += 2;

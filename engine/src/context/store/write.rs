@@ -613,7 +613,7 @@ impl Store {
         let keeper: Arc<dyn Any + Send + Sync> = tip;
         let chunks = old.chunks().into_iter();
         // What is in the lower folder stays there: it may be somebody's archive.
-        let chunks = chunks.filter(|chunk| chunk.has_file() && !chunk.is_lower());
+        let chunks = chunks.filter_map(|chunk| chunk.above().map(Arc::clone));
         // What a collection has made nobody has read yet: while it is open trees have it after an opening too.
         for chunk in chunks.clone().rev().take(old.files.at_once()) {
             drop(old.files.get(&chunk));

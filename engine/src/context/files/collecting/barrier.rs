@@ -4,7 +4,7 @@
 //! a collection marks, they become roots of it; afterwards only what was kept as an object may be referred
 //! to. Design: `docs/design/collection.md`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use super::marks::Marks;
 use crate::context::files::pack::Pack;
@@ -22,27 +22,34 @@ pub(crate) struct Barrier<'a> {
     marks: Option<&'a Marks>,
     /// What will have to stay, while that is not known.
     roots: Option<RefCell<Vec<u64>>>,
+    /// Something was referred to that cannot be read above alone.
+    refers_below: Cell<bool>,
 }
 
 impl<'a> Barrier<'a> {
-    /// While no collection is under way, below a horizon at `edge`.
+    /// While no collection is under way, below a horizon at `edge`, or where chunks are in the lower folder.
     pub(crate) fn below(pack: &'a Pack, edge: u64) -> Barrier<'a> {
-        Barrier { pack, edge, marks: None, roots: None }
+        Barrier { pack, edge, marks: None, roots: None, refers_below: Cell::new(false) }
     }
 
     /// While one marks that keeps all from `edge` on.
     pub(crate) fn marking(pack: &'a Pack, edge: u64) -> Barrier<'a> {
-        Barrier { pack, edge, marks: None, roots: Some(RefCell::default()) }
+        Barrier { roots: Some(RefCell::default()), ..Barrier::below(pack, edge) }
     }
 
     /// While one takes away what is not marked.
     pub(crate) fn cleaning(pack: &'a Pack, edge: u64, marks: &'a Marks) -> Barrier<'a> {
-        Barrier { pack, edge, marks: Some(marks), roots: None }
+        Barrier { marks: Some(marks), ..Barrier::below(pack, edge) }
     }
 
     /// What a collection has to keep because of what was referred to.
     pub(crate) fn into_roots(self) -> Vec<u64> {
         self.roots.map(RefCell::into_inner).unwrap_or_default()
+    }
+
+    /// Whether something was referred to that is in the lower folder, and not above, too.
+    pub(crate) fn refers_below(&self) -> bool {
+        self.refers_below.get()
     }
 
     /// Whether the object at `offset` may be referred to, which then stays.
@@ -56,6 +63,9 @@ impl<'a> Barrier<'a> {
         };
         if let Some(roots) = self.roots.as_ref().filter(|_| is_there) {
             roots.borrow_mut().push(offset);
+        }
+        if is_there && !self.refers_below.get() {
+            self.refers_below.set(self.pack.is_below_alone(offset)?);
         }
         Ok(is_there)
     }

@@ -102,13 +102,31 @@ impl Marks {
     /// `Corrupt` when one of those is nowhere.
     pub(crate) fn begin(pack: &Pack, edge: u64, kept: &[u64]) -> Result<Marks> {
         let chunks = pack.chunks();
-        let old = chunks.iter().take_while(|chunk| chunk.base < edge);
+        let count = chunks.iter().take_while(|chunk| chunk.base < edge).count();
+        Marks::over(&chunks, edge, kept, count, count - 1)
+    }
+
+    /// Of a round that keeps all chunks from that on which begins at `edge`, and the commits `kept`, which are older.
+    pub(crate) fn begin_below(pack: &Pack, edge: u64, kept: &[u64]) -> Result<Marks> {
+        let chunks = pack.chunks();
+        let count = chunks.iter().take_while(|chunk| chunk.base < edge).count();
+        Marks::over(&chunks, edge, kept, count, count)
+    }
+
+    /// Of the first `count` chunks, and of those from `first` on what is not older than `edge`.
+    fn over(
+        chunks: &[Arc<Chunk>],
+        edge: u64,
+        kept: &[u64],
+        count: usize,
+        first: usize,
+    ) -> Result<Marks> {
         let of = |chunk: &Arc<Chunk>| {
             let end = if chunk.has_file() { chunk.logical_end() } else { chunk.base };
             OfChunk { base: chunk.base, end, set: MarkSet::default() }
         };
-        let old: Vec<_> = old.map(of).collect();
-        let whole = chunks[old.len() - 1..].to_vec();
+        let old: Vec<_> = chunks[..count].iter().map(of).collect();
+        let whole = chunks[first..].to_vec();
         let mut marks = Marks {
             edge,
             old,
@@ -247,12 +265,11 @@ impl Marks {
                 return Ok(spent);
             };
             let (before, offset) = (walk.reader.read, chunk.base + distance);
-            let place = walk.reader.place(pack, offset)?;
-            let bytes = walk.reader.record(place, false)?;
-            let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
+            let (file, place, record) = walk.reader.taken(pack, offset, false)?;
             let hidden = if is_object { Some(Hidden::default()) } else { self.hidden.get(offset) };
-            found.look((&chunk.path, place), offset, &record, hidden.as_ref())?;
-            spent += VISIT + record.length as u64 + (walk.reader.read - before) / 8;
+            found.look((&file.path, place), offset, &record, hidden.as_ref())?;
+            spent += VISIT + record.length as u64;
+            spent += (walk.reader.read - before) / 8;
             let last = std::mem::replace(&mut walk.at, distance);
             let noted = self.note_all(&mut found);
             // Passed once it was looked at: what fails is done again.
@@ -308,9 +325,10 @@ impl Marks {
     fn look_at_roots(&mut self, pack: &Pack, credits: u64) -> Result<u64> {
         let Stage::Roots(index, scan) = &mut self.stage else { return Ok(0) };
         let (index, chunk) = (*index, Arc::clone(&self.whole[*index]));
+        let edge = Some(self.edge).filter(|edge| chunk.base < *edge);
         let scan = match scan {
             Some(scan) => scan,
-            None => scan.insert(WholeScan::begin(pack, &chunk, (index == 0).then_some(self.edge))?),
+            None => scan.insert(WholeScan::begin(pack, &chunk, edge)?),
         };
         if let WholeScan::Pages(pages) = scan {
             let Some(number) = pages.clone().next() else {
@@ -345,6 +363,35 @@ impl Marks {
             }
         }
         Ok(spent)
+    }
+
+    /// Looks at what was written to the pack from `from` on, a chunk and the byte where a batch begins, once all was
+    /// marked that was there; what it refers to is still to be looked at. Returns where the pack ends, and whether that
+    /// is anything.
+    pub(crate) fn look_on(&mut self, pack: &Pack, from: (u64, u64)) -> Result<((u64, u64), bool)> {
+        let (mut found, whole, mut end) = (Reached::below(self.edge), Hidden::default(), from);
+        for chunk in pack.chunks_of(from.0..u64::MAX) {
+            let start = if chunk.number == from.0 { from.1 } else { header::LENGTH as u64 };
+            let reader = ChunkReader::open(pack, Arc::clone(&chunk))?;
+            let mut batches = Batches { reader, at: start, end: start };
+            while let Some(at) = batches.next(&chunk)? {
+                let offset = chunk.base + at;
+                let bytes = batches.reader.record(at, true)?;
+                let record = record::take(&chunk.path, at, pack.store, offset, bytes)?;
+                found.look((&chunk.path, at), offset, &record, Some(&whole))?;
+                let length = record.length as u64;
+                if let Some((_, hidden)) = &mut found.base {
+                    // What the base has is marked by itself: it is passed already.
+                    *hidden = None;
+                    children(&pack.read_node(offset)?, &mut found.offsets)?;
+                    found.offsets.retain(|offset| *offset < self.edge);
+                }
+                self.note_all(&mut found)?;
+                batches.pass(&chunk, length)?;
+            }
+            end = (chunk.number, batches.at);
+        }
+        Ok((end, !self.late.is_empty()))
     }
 
     /// Whether the object at `offset` stays, once all is marked.

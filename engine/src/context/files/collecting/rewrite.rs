@@ -11,7 +11,6 @@ use crate::context::files::chunk_reader::ChunkReader;
 use crate::context::files::control::Row;
 use crate::context::files::pack::Pack;
 use crate::context::files::paths;
-use crate::context::files::record;
 use crate::context::files::sparse::{SparseFile, SparseWriter, State};
 use crate::disk::Disk;
 use crate::error::Result;
@@ -98,7 +97,8 @@ impl Rewriting {
         row: Row,
     ) -> Result<Rewriting> {
         let generations = chunks.iter().map(|chunk| match chunk.state {
-            State::Sparse(SparseFile { generation, .. }) => generation + 1,
+            State::Sparse(SparseFile { generation, .. })
+            | State::Lower(Some(SparseFile { generation, .. })) => generation + 1,
             _ => 1,
         });
         let generation = generations.max().unwrap_or(1);
@@ -157,11 +157,8 @@ impl Rewriting {
             let is_opening = offset == chunk.base + Opening::PLACE && chunk.base > self.row.base;
             let is_end = offset == chunk.logical_end() - Seal::RECORD && !self.later.is_empty();
             if !is_opening && !is_end {
-                let place = self.reader.place(pack, offset)?;
-                let bytes = self.reader.record(place, true)?;
-                let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
-                let bytes = &bytes[..record.length];
-                self.writer.push(offset - self.row.base, is_object, bytes)?;
+                let (_, _, record) = self.reader.taken(pack, offset, true)?;
+                self.writer.push(offset - self.row.base, is_object, record.bytes)?;
                 copied += COPIED + record.length as u64;
             }
             self.next = offset + 1;

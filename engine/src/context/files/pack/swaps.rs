@@ -35,7 +35,9 @@ impl Pack {
     pub(super) fn has_moved(&self, chunk: &Chunk, offset: u64) -> bool {
         // Where that cannot be told, the bytes count.
         self.reread_places(self.swaps.load(Ordering::Acquire)).is_ok()
-            && self.chunk(offset).is_none_or(|now| now.state != chunk.state)
+            && self.chunk(offset).is_none_or(|now| {
+                now.state != chunk.state && now.part().is_none_or(|part| part.state != chunk.state)
+            })
     }
 
     /// Whether chunks are other files than when `before` was the number of swaps: then another thread has

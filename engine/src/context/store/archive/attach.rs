@@ -14,6 +14,7 @@ use crate::context::files::record::Tag;
 use crate::context::files::volume::{self, FoundChunk};
 use crate::context::options::{Index, Options};
 use crate::context::pieces::node::Load;
+use crate::context::store::collection::Below;
 use crate::context::store::load::{each_record, put};
 use crate::context::store::{Store, tip};
 use crate::disk::Disk;
@@ -166,7 +167,7 @@ impl Store {
         let mut writer = tip.writer()?;
         volume::expect_alone(&**lower, alone.as_deref())?;
         let mut rows: Vec<Row> = writer.control.chunks.clone();
-        rows.retain(|row| matches!(row.state, State::Whole | State::Lower));
+        rows.retain(|row| matches!(row.state, State::Whole | State::Lower(_)));
         rows.extend(found.iter().map(|found| found.row));
         rows.sort_unstable_by_key(|row| row.number);
         let before = writer.control.clone();
@@ -176,11 +177,15 @@ impl Store {
         writer.control.has_copies |= before.index == Index::Always;
         // A thread that misses a file may read the new control file and find what is below before this does.
         let there = self.pack.chunks_of(0..found.last().map_or(0, |found| found.row.number + 1));
+        // What recent commits have of what was found is not above until the next round.
+        writer.control.above = 0;
         if let Err(error) = tip.write_places(&self.pack, &mut writer) {
             writer.control = before;
             return Err(error);
         }
         self.control.horizon = Horizon::default();
+        self.pack.set_above(0);
+        writer.below = Below::default();
         let count = found.len() as u64;
         let old = self.put_found(there, &found);
         writer.doomed.extend(old.into_iter().filter(|chunk| chunk.has_file()));
@@ -206,7 +211,7 @@ impl Store {
                 rows.next();
             }
             let row = rows.peek().filter(|row| row.count == 1 && row.number == number);
-            let whole = row.filter(|row| matches!(row.state, State::Whole | State::Lower));
+            let whole = row.filter(|row| matches!(row.state, State::Whole | State::Lower(_)));
             if let Some(row) = whole {
                 let chunk = self.pack.numbered(number).expect("it is in the pack as in the table");
                 let follows = after.is_none_or(|next| {

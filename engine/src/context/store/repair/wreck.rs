@@ -19,7 +19,7 @@ use crate::context::files::commit::CommitBody;
 use crate::context::files::control::{Control, Horizon, Row, State};
 use crate::context::files::pack::Pack;
 use crate::context::files::record::{self, Tag};
-use crate::context::files::sparse::{self, KeptRecord};
+use crate::context::files::sparse::{self, KeptRecord, SparseFile};
 use crate::context::files::{chunk_files, paths};
 use crate::context::hash::CommitHash;
 use crate::context::options::{Index, Options};
@@ -45,6 +45,8 @@ struct Piece {
     opening: Option<Opening>,
     /// Why it is not there at all, if it is not.
     missing: Option<String>,
+    /// Of one in the lower folder, the file above of what recent commits have of it.
+    part: Option<SparseFile>,
 }
 
 impl Piece {
@@ -285,7 +287,17 @@ impl Wreck {
             let chunk = match state {
                 // Not believed to its end: its records say whether they are whole.
                 State::Whole => {
-                    Chunk::new(pack.cache(), self.store, self.epoch, number, base, length)
+                    let chunk =
+                        Chunk::new(pack.cache(), self.store, self.epoch, number, base, length);
+                    match piece.part.map(|part| Row { state: State::Sparse(part), ..piece.row }) {
+                        Some(row) => chunk.with_part(Arc::new(Chunk::collected(
+                            pack.cache(),
+                            self.store,
+                            self.epoch,
+                            &row,
+                        ))),
+                        None => chunk,
+                    }
                 }
                 _ => Chunk::collected(pack.cache(), self.store, self.epoch, &piece.row),
             };
@@ -329,32 +341,62 @@ impl Wreck {
             }
             let header = self.header_for(&disk, number, None)?;
             gathered.files.insert(paths::chunk(self.epoch, number), Source { disk, header });
-            return Ok(Some(piece));
+            let part = self.part(&piece.row, row, found, gathered, scratch)?;
+            return Ok(Some(Piece { part, ..piece }));
         }
-        if let Some(piece) = self.collected(number, row, found, later, gathered, scratch)? {
+        let part = match row {
+            Some(row) => self.part(&row, Some(row), found, gathered, scratch)?,
+            None => None,
+        };
+        if part.is_none()
+            && let Some(piece) = self.collected(number, row, found, later, gathered, scratch)?
+        {
             return Ok(Some(piece));
         }
         let Some(row) = row else { return Ok(None) };
         if row.state == State::Gone {
-            return Ok(Some(Piece { row, opening: None, missing: None }));
+            return Ok(Some(Piece { row, opening: None, missing: None, part: None }));
         }
         let path = match row.state {
             State::Sparse(sparse) => paths::sparse_chunk(self.epoch, number, sparse.generation),
             _ => paths::chunk(self.epoch, number),
         };
         let why = match (row.state, &self.lower) {
-            (State::Lower, None) => {
+            (State::Lower(_), None) => {
                 format!(
                     "{path} was moved to the lower folder, which was not given: repair with --lower"
                 )
             }
-            (State::Lower, Some(lower)) => {
+            (State::Lower(_), Some(lower)) => {
                 format!("{path} is not in the lower folder {}", lower.root())
             }
             _ => format!("{path} is not there"),
         };
         let row = Row { state: State::Whole, ..row };
-        Ok(Some(Piece { row, opening: None, missing: Some(why) }))
+        Ok(Some(Piece { row, opening: None, missing: Some(why), part }))
+    }
+
+    /// The file above with what recent commits have of the chunk of `of`, which the control file says is below in `row`, or
+    /// nothing says where.
+    fn part(
+        &mut self,
+        of: &Row,
+        row: Option<Row>,
+        found: &Candidates,
+        gathered: &mut Gathered,
+        scratch: &Arc<dyn Disk>,
+    ) -> Result<Option<SparseFile>> {
+        let named = match row.map(|row| row.state) {
+            Some(State::Lower(Some(part))) => Some(part.generation),
+            None if self.control.is_none() => None,
+            _ => return Ok(None),
+        };
+        let newest = || found.generations.iter().max().copied();
+        let named = named.filter(|named| found.generations.contains(named)).or_else(newest);
+        let Some(generation) = named.filter(|_| of.base != u64::MAX) else { return Ok(None) };
+        let piece = self.sparse((of.number, generation, None), Some(*of), gathered, scratch)?;
+        let state = piece.map(|piece| piece.row.state);
+        Ok(state.and_then(|state| if let State::Sparse(part) = state { Some(part) } else { None }))
     }
 
     /// What collections have left of the chunk of this number, in the newest of its files that can be read.
@@ -370,7 +412,7 @@ impl Wreck {
         let named = match row.map(|row| row.state) {
             Some(State::Sparse(sparse)) => Some(sparse.generation),
             Some(State::Gone) => Some(u64::MAX),
-            Some(State::Whole | State::Lower) => Some(0),
+            Some(State::Whole | State::Lower(_)) => Some(0),
             None => None,
         };
         let mut generations = found.generations.clone();
@@ -436,7 +478,7 @@ impl Wreck {
         // Without either it follows the one before, which is not known yet.
         let base = base.unwrap_or(if number == 0 { 0 } else { u64::MAX });
         let row = Row { number, count: 1, base, length, chain, state: State::Whole };
-        Ok(Piece { row, opening, missing: None })
+        Ok(Piece { row, opening, missing: None, part: None })
     }
 
     /// The checksum of the last batch of a chunk, where its end is whole.
@@ -460,7 +502,7 @@ impl Wreck {
     ) -> Result<bool> {
         let Row { number, length, .. } = piece.row;
         let chain = self.chain(lower, number, length)?;
-        let row = row.filter(|row| matches!(row.state, State::Whole | State::Lower));
+        let row = row.filter(|row| matches!(row.state, State::Whole | State::Lower(_)));
         if row.is_some_and(|row| piece.opening.is_some_and(|it| it.base != row.base)) {
             return Ok(false);
         }
@@ -540,7 +582,7 @@ impl Wreck {
             Row { number, count: 1, base, length, chain: 0, state: State::Gone }
         });
         let row = Row { state: State::Sparse(file), ..row };
-        Ok(Some(Piece { row, opening, missing: None }))
+        Ok(Some(Piece { row, opening, missing: None, part: None }))
     }
 
     /// The opening in the bytes of a sparse file, its first record.
@@ -580,21 +622,15 @@ impl Wreck {
             return Ok(());
         }
         if !chunk.is_whole() {
-            let mut reader = ChunkReader::open(&self.pack, Arc::clone(chunk))?;
-            for (offset, is_object) in self.pack.kept_records(chunk)? {
-                let found = match reader.named(&self.pack, offset) {
-                    Ok((Tag::Commit, _)) if is_object => commit_at(&self.pack, offset),
-                    Ok(_) => continue,
-                    Err(error) => Err(error),
-                };
-                match found {
-                    Ok(found) => drop(into.commits.insert(offset, found)),
-                    // It costs what needs it.
-                    Err(error) if is_loss(&error) => {}
-                    Err(error) => return Err(error),
-                }
+            return self.records_of_kept(chunk, into);
+        }
+        if let Some(part) = chunk.part()
+            && let Err(error) = self.records_of_kept(part, into)
+        {
+            if !is_loss(&error) {
+                return Err(error);
             }
-            return Ok(());
+            self.note(&error);
         }
         let file = self.pack.files.get(chunk)?;
         let damaged = salvage::whole(&*file, (chunk.identity, self.store, chunk.base), into)?;
@@ -607,6 +643,25 @@ impl Wreck {
         let length = file.len()?;
         if chunk.number != newest && self.chain_of(chunk, length)?.is_none() {
             return Err(Error::corrupt(&chunk.path, length, "the end of the chunk", "none"));
+        }
+        Ok(())
+    }
+
+    /// The same of a sparse file.
+    fn records_of_kept(&self, chunk: &Arc<Chunk>, into: &mut Records) -> Result<()> {
+        let mut reader = ChunkReader::open(&self.pack, Arc::clone(chunk))?;
+        for (offset, is_object) in self.pack.kept_records(chunk)? {
+            let found = match reader.named(&self.pack, offset) {
+                Ok((Tag::Commit, _)) if is_object => commit_at(&self.pack, offset),
+                Ok(_) => continue,
+                Err(error) => Err(error),
+            };
+            match found {
+                Ok(found) => drop(into.commits.insert(offset, found)),
+                // It costs what needs it.
+                Err(error) if is_loss(&error) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }

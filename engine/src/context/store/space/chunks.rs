@@ -1,5 +1,7 @@
 //! What the chunks of the pack hold, and what collections took of each.
 
+use std::sync::Arc;
+
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::sparse::State;
 use crate::context::store::Store;
@@ -14,7 +16,7 @@ pub enum ChunkState {
     Sparse,
     /// Nothing of it stays.
     Gone,
-    /// In the lower folder.
+    /// In the lower folder, whole.
     Lower,
 }
 
@@ -32,6 +34,8 @@ pub struct ChunkInfo {
     pub written_bytes: u64,
     /// Bytes of the file that has what is left.
     pub disk_bytes: u64,
+    /// Bytes of the file above with what recent commits have of a chunk in the lower folder.
+    pub above_bytes: u64,
     /// Where what is left is.
     pub state: ChunkState,
 }
@@ -40,12 +44,13 @@ impl Store {
     /// The chunks of the pack in the order in which they were written; what collections took of one is what
     /// was written less what is on disk. None of a store of Irmin. Reads nothing.
     pub fn chunks(&self) -> Vec<ChunkInfo> {
-        let info = |chunk: &Chunk| ChunkInfo {
+        let info = |chunk: &Arc<Chunk>| ChunkInfo {
             number: chunk.number,
             count: chunk.numbers,
             base: chunk.base,
             written_bytes: chunk.logical_end() - chunk.base,
             disk_bytes: chunk.end(),
+            above_bytes: chunk.above().filter(|_| chunk.is_lower()).map_or(0, |part| part.end()),
             state: match chunk.state {
                 State::Sparse(_) => ChunkState::Sparse,
                 State::Gone => ChunkState::Gone,
@@ -56,7 +61,7 @@ impl Store {
         if self.history.is_some() {
             Vec::new()
         } else {
-            self.pack.chunks().iter().map(|chunk| info(chunk)).collect()
+            self.pack.chunks().iter().map(info).collect()
         }
     }
 }

@@ -1,11 +1,15 @@
 //! Steps of the lower layer: chunks move there and back, and what collections took comes back from there. Of
 //! the commits the model knows that none changes by a move; of the folder, what it holds.
 
-use varvite::context::{CollectPhase, Keep};
+use std::sync::Arc;
+
+use varvite::context::{ChunkState, CollectPhase, CommitHash, Keep, Store};
 use varvite::disk::{Access, Mode};
 use varvite::error::Kind as ErrorKind;
 
 use super::World;
+use crate::context_machine::pair::Pair;
+use crate::model::context::Node;
 use crate::random::Random;
 
 impl World {
@@ -38,27 +42,67 @@ impl World {
         } else if random.one_in(2) {
             self.attach();
         } else {
-            let moved = match self.store().archive(&target, most) {
-                Err(error) if error.kind() == ErrorKind::Invalid => {
-                    self.remove_older_history();
-                    self.store().archive(&target, most).unwrap()
-                }
-                outcome => outcome.unwrap(),
-            };
-            self.below += moved;
-            if moved > 0 {
-                self.count("a chunk moved below");
-            }
+            self.archive(number, most);
             if random.one_in(2) {
                 // Which the next one may move.
                 self.store().begin_chunk().unwrap();
             }
             if most == u64::MAX {
                 assert_eq!(self.store().archive(&target, 1).unwrap(), 0);
+                self.read_above(number, random);
+                if random.one_in(2) {
+                    let older = random.index(number + 1);
+                    self.archive(older, most);
+                    self.read_above(older, random);
+                }
             }
         }
         self.compare_places();
         self.moment += 1;
+    }
+
+    /// What is older than the commit of this number moves below, or comes back from there.
+    fn archive(&mut self, number: usize, most: u64) {
+        let target = self.held.commits[number].0;
+        let done = match self.store().archive(&target, most) {
+            Err(error) if error.kind() == ErrorKind::Invalid => {
+                self.remove_older_history();
+                self.store().archive(&target, most).unwrap()
+            }
+            outcome => outcome.unwrap(),
+        };
+        let chunks = self.store().chunks();
+        let below = chunks.iter().filter(|chunk| chunk.state == ChunkState::Lower).count() as u64;
+        if below > self.below {
+            self.count("a chunk moved below");
+        }
+        if below < self.below {
+            self.count("a chunk came back for an older target");
+        }
+        if done > self.below.abs_diff(below) {
+            self.count("a part was written anew");
+        }
+        self.below = below;
+    }
+
+    /// Commits from that of this number on, and those that branches and pins name, are read without the lower folder.
+    fn read_above(&mut self, number: usize, random: &mut Random) {
+        if self.below == 0 || self.is_twice {
+            return;
+        }
+        let options = super::options(&self.setup, None);
+        let store = Store::open_read_only(Arc::clone(&self.disk), options).unwrap();
+        let named: Vec<CommitHash> =
+            self.held.branches.values().chain(&self.pins).copied().collect();
+        for (place, (hash, model)) in self.held.commits.iter().enumerate() {
+            if place >= number || named.contains(hash) {
+                let tree = store.checkout(hash).unwrap();
+                let pair = Pair { tree, model: Node::clone(model) };
+                pair.check(random, "without the lower folder");
+                pair.check_folds(random);
+            }
+        }
+        self.count("recent commits were read without the lower folder");
     }
 
     /// Of before the store was cleared: the lower folder has that alone, and takes nothing of another history.

@@ -86,6 +86,6 @@ impl Wreck {
             (state, missing) = (State::Whole, Some(why));
         }
         let row = Row { number, count, base, length, chain: 0, state };
-        self.pieces.push(Piece { row, opening: None, missing });
+        self.pieces.push(Piece { row, opening: None, missing, part: None });
     }
 }
