@@ -2186,8 +2186,10 @@ int varvite_store_pins(struct varvite_store *store,
                        struct varvite_error *error);
 
 // Moves whole chunks that have only commits before `target` to the lower folder of the store's options, the oldest first,
-// at most `most` of them; `moved_chunks` is how many. Their commits are read there. VARVITE_INVALID without a lower
-// folder and while a collection is under way; afterwards the store collects nothing until they are back.
+// works on at most `most` chunks; `moved_chunks` is how many, 0 when nothing is left to do. Their commits are read there;
+// what later commits, branches and pins have of them stays above, too, and what is above of chunks that moved before is
+// brought up to date. VARVITE_INVALID without a lower folder and while a collection is under way; afterwards the store
+// collects nothing until they are back.
 int varvite_store_archive(struct varvite_store *store,
                           const struct varvite_hash *target,
                           uint64_t most,

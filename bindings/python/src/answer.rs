@@ -81,9 +81,10 @@ answers! {
         hash: Vec<u8>, tree: Vec<u8>, parents: Vec<Vec<u8>>, date: i64, author: Vec<u8>, message: Vec<u8>,
         sequence: u64,
     }
-    /// What was checked, and what is wrong with the index.
+    /// What was checked, and what is wrong with the index and with what is above of chunks in the lower folder.
     Checked {
-        commits: u64, nodes: u64, values: u64, collected: u64, index_faults: Vec<String>, missing: Vec<String>,
+        commits: u64, nodes: u64, values: u64, collected: u64, index_faults: Vec<String>, part_faults: Vec<String>,
+        missing: Vec<String>,
     }
     /// What a store did and holds.
     StoreStats {

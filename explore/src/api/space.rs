@@ -41,6 +41,7 @@ fn chunks(store: &Store) -> Vec<Value> {
         json!({
             "number": chunk.number, "chunks": chunk.count, "base": chunk.base, "state": state,
             "written_bytes": chunk.written_bytes, "disk_bytes": chunk.disk_bytes, "taken_bytes": taken,
+            "above_bytes": chunk.above_bytes,
         })
     };
     store.chunks().iter().rev().take(LISTED).map(row).collect()

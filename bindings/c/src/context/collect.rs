@@ -257,8 +257,10 @@ fn moved(
 }
 
 /// Moves whole chunks that have only commits before `target` to the lower folder of the store's options, the oldest first,
-/// at most `most` of them; `moved_chunks` is how many. Their commits are read there. VARVITE_INVALID without a lower
-/// folder and while a collection is under way; afterwards the store collects nothing until they are back.
+/// works on at most `most` chunks; `moved_chunks` is how many, 0 when nothing is left to do. Their commits are read there;
+/// what later commits, branches and pins have of them stays above, too, and what is above of chunks that moved before is
+/// brought up to date. VARVITE_INVALID without a lower folder and while a collection is under way; afterwards the store
+/// collects nothing until they are back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_store_archive(
     store: *mut varvite_store,

@@ -540,7 +540,8 @@ pub unsafe extern "C" fn varvite_store_check(
         let held = get(store)?;
         let found = held.read()?.check()?;
         faults.fill(|arena| {
-            let faults = found.index_faults.into_iter().chain(found.missing);
+            let faults = found.index_faults.into_iter().chain(found.part_faults);
+            let faults = faults.chain(found.missing);
             faults.for_each(|it| arena.give(it));
             Ok(())
         })?;

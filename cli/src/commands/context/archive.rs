@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 use varvite::Result;
-use varvite::context::{CommitHash, Store};
+use varvite::context::{ChunkState, CommitHash, Store};
 use varvite::disk::os::OsDisk;
 
 use crate::exit::{Outcome, Verdict};
@@ -18,8 +18,8 @@ use crate::text::date;
 
 /// Move old chunks of a store, whole, to a folder on another disk
 ///
-/// Every commit stays readable: commands find the old ones with `--lower DIR`. A store with chunks below is not
-/// collected. Nobody else may write meanwhile; readers may read. Interrupted, it goes on when it is called again.
+/// Every commit stays readable: commands find the old ones with `--lower DIR`. The newest commits, as many as you say, and
+/// those that branches and pins name need nothing from there. A store with chunks below is not collected. Nobody else may write meanwhile; readers may read. Interrupted, it goes on when it is called again.
 #[derive(Debug, Args)]
 pub struct Archive {
     /// Folder of the store
@@ -27,7 +27,7 @@ pub struct Archive {
     /// Folder for the chunks, of this store alone; made when it is not there
     #[arg(long, value_name = "DIR")]
     lower: PathBuf,
-    /// Leave so many of the newest commits above [default: 1]
+    /// Leave so many of the newest commits above, with all that they have [default: 1]
     #[arg(long, value_name = "COMMITS", group = "target", value_parser = clap::value_parser!(u64).range(1..))]
     keep: Option<u64>,
     /// Leave commits from this date on above: 2026-01-31, 2026-01-31T12:00:00Z, or seconds since 1970
@@ -70,14 +70,22 @@ pub fn archive(arguments: &Archive, format: Format) -> Outcome {
     let lower = OsDisk::create(&arguments.lower)?;
     let mut store = open_over(&arguments.store, Some(lower))?;
     let target = target(arguments, &store)?;
-    let moved = match target {
-        Some(target) => moving(&mut store, |store| store.archive(&target, 1))?,
-        None => 0,
-    };
+    let before = below(&store);
+    if let Some(target) = target {
+        moving(&mut store, |store| store.archive(&target, 1))?;
+    }
+    let after = below(&store);
     if arguments.end_chunk {
         store.begin_chunk()?;
     }
-    show(store, (&arguments.store, &arguments.lower), moved, "to", format)
+    let (moved, whither) =
+        if after < before { (before - after, "back from") } else { (after - before, "to") };
+    show(store, (&arguments.store, &arguments.lower), moved, whither, format)
+}
+
+/// How many chunks are in the lower folder.
+fn below(store: &Store) -> u64 {
+    store.chunks().iter().filter(|chunk| chunk.state == ChunkState::Lower).count() as u64
 }
 
 /// Runs `context unarchive`.

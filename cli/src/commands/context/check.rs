@@ -226,7 +226,12 @@ fn walk(arguments: &Folder, store: &Store, commits: &[String]) -> Result<(Walk, 
     let mut checked = Checked::default();
     if commits.is_empty() {
         match progress::during("recomputing every hash", || store.check()) {
-            Ok(found) => checked = found,
+            Ok(found) => {
+                for fault in &found.part_faults {
+                    walk.found(Error::new(Kind::Corrupt, fault.clone()), &[])?;
+                }
+                checked = found;
+            }
             Err(error) => {
                 walk.found(error, &[])?;
                 walk_all(&mut walk, store)?;
@@ -300,7 +305,7 @@ fn check(arguments: &Folder, commits: &[String], format: Format) -> Outcome {
                 let command = advice::rebuild_index(folder, arguments.lower());
                 print::line(&format!("make the index again: {command}"))?;
             }
-            if !findings.is_empty() && !is_foreign {
+            if findings.len() > checked.part_faults.len() && !is_foreign {
                 print::line(&advice::repair_context(folder, arguments.lower()))?;
             }
             if checked.collected > 0 {
