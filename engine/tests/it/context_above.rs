@@ -264,12 +264,15 @@ fn a_commit_beside_a_round_refers_to_what_it_keeps_above() {
         let mut tree = old;
         tree.add(&["new"], &value(99)).unwrap();
         let fork = store.commit(&mut tree, &CommitInfo::new(&[commits[1]], 9, "a", "b")).unwrap();
+        // And so has one that is pinned now.
+        store.pin(&commits[2]).unwrap();
         while store.archive(&commits[5], 1).unwrap() > 0 {}
         store.close().unwrap();
         let without = open(&upper, options(index, None)).unwrap();
         let tree = without.checkout(&fork).unwrap();
         assert_eq!(tree.find(&["passing"]).unwrap(), Some(value(1)), "{index:?}");
         assert_eq!(tree.find(&["lasting", "0"]).unwrap(), Some(value(0)));
+        holds_from(&without, &commits[..3], 2, &index);
         holds_from(&without, &commits, 5, &index);
     }
 }

@@ -46,7 +46,7 @@ impl Below {
     /// The commit at `offset` will be kept.
     pub(super) fn keep(&mut self, pack: &Pack, offset: u64) -> Result<()> {
         self.is_wanted |= pack.is_below_alone(offset)?;
-        Ok(())
+        self.round.as_mut().map_or(Ok(()), |round| round.marks.add(offset))
     }
 }
 
