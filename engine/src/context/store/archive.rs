@@ -61,11 +61,11 @@ impl Store {
     /// ```
     pub fn archive(&mut self, target: &CommitHash, most: u64) -> Result<u64> {
         let offset = self.commit_offset(target)?;
-        let line = self.pack.chunk(offset).map_or(0, |chunk| chunk.number);
+        let (line, edge) = self.pack.chunk(offset).map_or((0, 0), |it| (it.number, it.base));
         let lower = self.expect_movable()?;
         self.tip()?.writer()?.below.drop_round_after(line);
         let mut done = self.move_back(&lower, line, most)?;
-        while done < most && self.has_begun_round(line)? {
+        while done < most && self.has_begun_round(line, edge)? {
             done += self.go_on_with_round(&lower, most - done)?;
         }
         Ok(done)

@@ -25,14 +25,10 @@ use crate::disk::{Disk, Lock, remove_quietly};
 use crate::error::Result;
 
 impl Store {
-    /// Begins a round to chunk `line`, unless one is under way; `false` when there is nothing to do.
-    pub(super) fn has_begun_round(&self, line: u64) -> Result<bool> {
+    /// Begins a round to chunk `line`, which begins at logical offset `edge`, unless one is under way; `false` when there is
+    /// nothing to do.
+    pub(super) fn has_begun_round(&self, line: u64, edge: u64) -> Result<bool> {
         let tip = self.tip()?;
-        let Some(first) = self.pack.numbered(line).filter(|first| first.base > 0) else {
-            // What is before a chunk that a collection has rewritten stays where it is.
-            return Ok(false);
-        };
-        let edge = first.base;
         let seen = {
             let writer = tip.writer()?;
             if writer.below.round.is_some() {
@@ -42,7 +38,10 @@ impl Store {
             let moves = rows.iter().any(|row| row.state == State::Whole && row.number < line);
             let (below, above) = (&writer.below, writer.control.above);
             let is_due = below.is_wanted || !below.has_ended || above == 0 || edge < above;
-            if !moves && !(rows.iter().any(is_below) && (is_due || self.has_spoiled_part())) {
+            // Before the first chunk there is nothing.
+            if edge == 0
+                || !moves && !(rows.iter().any(is_below) && (is_due || self.has_spoiled_part()))
+            {
                 return Ok(false);
             }
             (writer.chunk.number, writer.append.end().offset)
