@@ -23,7 +23,7 @@ use crate::shrinking::{TRIES, fewer};
 const CASE: usize = 120;
 
 /// What must happen on every disk.
-const HAPPENS: [&str; 38] = [
+const HAPPENS: [&str; 37] = [
     "a fork",
     "a handle from before a commit was read",
     "a handle from before an opening or a clearing was read",
@@ -51,7 +51,6 @@ const HAPPENS: [&str; 38] = [
     "an opening beside a collection that marks",
     "a chunk moved below",
     "a chunk came back",
-    "a chunk came back for an older target",
     "a part was written anew",
     "recent commits were read without the lower folder",
     "a collection was refused beside chunks below",
