@@ -6,7 +6,7 @@ use super::context_snapshot::frames;
 use super::context_snapshot::import_state::ImportState;
 use super::files::chunk::{Opening, Seal};
 use super::files::commit::CommitBody;
-use super::files::control::{Control, State};
+use super::files::control::{Above, Control, State};
 use super::files::record::{self, Tag};
 use super::files::sparse::{self, Footer};
 use super::hash;
@@ -142,6 +142,16 @@ fn collected(mut body: Outline, control: &Control) -> Outline {
         if chunks > 0 {
             body = body.field(name, chunks);
         }
+    }
+    let Above { from, until, is_round } = control.above;
+    if from != 0 {
+        body = body.field("all is above from", from);
+    }
+    if until != 0 {
+        body = body.field("but in question from", until);
+    }
+    if is_round {
+        body = body.field("parts above are made anew", "yes");
     }
     body
 }

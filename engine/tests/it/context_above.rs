@@ -9,10 +9,10 @@ use varvite::{Kind, Result};
 
 use crate::context_archive::{commit, holds, made, open, options, packs, value};
 
-const INDEXES: [Index; 2] = [Index::Minimal, Index::Always];
+pub const INDEXES: [Index; 2] = [Index::Minimal, Index::Always];
 
 /// Every commit from `first` on is there, whole.
-fn holds_from(store: &Store, commits: &[CommitHash], first: usize, what: &dyn std::fmt::Debug) {
+pub fn holds_from(store: &Store, commits: &[CommitHash], first: usize, what: &dyn std::fmt::Debug) {
     for (block, hash) in (0..).zip(commits).skip(first) {
         let tree = store.checkout(hash).unwrap_or_else(|error| panic!("{what:?}: {error}"));
         let found = tree.find(&["passing"]).unwrap_or_else(|error| panic!("{what:?}: {error}"));
@@ -27,7 +27,7 @@ fn holds_from(store: &Store, commits: &[CommitHash], first: usize, what: &dyn st
 }
 
 /// An archive that was opened again since its chunks went below: of six commits those from `to` on are recent.
-fn archived(index: Index, to: usize) -> (Arc<SimDisk>, Arc<SimDisk>, Vec<CommitHash>, Store) {
+pub fn archived(index: Index, to: usize) -> (Arc<SimDisk>, Arc<SimDisk>, Vec<CommitHash>, Store) {
     let (upper, commits) = made(index, 9);
     let lower = SimDisk::new(2);
     let mut store = open(&upper, options(index, Some(&lower))).unwrap();
@@ -38,7 +38,7 @@ fn archived(index: Index, to: usize) -> (Arc<SimDisk>, Arc<SimDisk>, Vec<CommitH
 }
 
 /// The value of commit `block` that the next replaced cannot be read, and the error names the chunk.
-fn lacks(store: &Store, commits: &[CommitHash], block: usize) {
+pub fn lacks(store: &Store, commits: &[CommitHash], block: usize) {
     let error = store.checkout(&commits[block]).and_then(|tree| tree.find(&["passing"]));
     let error = error.unwrap_err();
     assert_eq!(error.kind(), Kind::Missing, "{error}");
@@ -47,7 +47,7 @@ fn lacks(store: &Store, commits: &[CommitHash], block: usize) {
 }
 
 /// The parts above: of each its chunk, and whether it is there.
-fn parts(store: &Store) -> Vec<(u64, bool)> {
+pub fn parts(store: &Store) -> Vec<(u64, bool)> {
     let chunks = store.chunks();
     let below = chunks.iter().filter(|chunk| chunk.state == ChunkState::Lower);
     below.map(|chunk| (chunk.number, chunk.above_bytes > 0)).collect()

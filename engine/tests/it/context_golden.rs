@@ -97,6 +97,43 @@ fn control_files_of_the_versions_before_are_read() {
     }
 }
 
+/// A store that the program made when control files had version 3, with a chunk below and no part above.
+#[test]
+fn an_archive_of_the_version_before_is_read_and_gets_its_parts() {
+    let (upper, lower) = (MemoryDisk::seeded(1), MemoryDisk::seeded(2));
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden");
+    for (disk, name, file) in [
+        (&upper, "control", "control/version-3-archive.bin"),
+        (&upper, "0000-000001.pack", "pack/version-3-archive-above.bin"),
+        (&lower, "0000-000000.pack", "pack/version-3-archive-below.bin"),
+    ] {
+        disk.replace(name, std::fs::read(format!("{folder}/{file}")).unwrap()).unwrap();
+    }
+    let shared = |disk: &Arc<MemoryDisk>| Arc::clone(disk) as Arc<dyn Disk>;
+    let with = || Options { lower: Some(shared(&lower)), ..Options::default() };
+    let all = |store: &Store| {
+        let log = store.log(9).unwrap();
+        assert_eq!(log.len(), 3);
+        let found = log.iter().map(|commit| {
+            let tree = store.checkout(commit).unwrap();
+            assert_eq!(tree.find(&["lasting", "x"]).unwrap().unwrap(), [b'x'; 16]);
+            tree.find(&["passing"]).unwrap()
+        });
+        assert_eq!(found.collect::<Vec<_>>(), [Some(vec![b'b'; 17]), Some(vec![b'a'; 17]), None]);
+        assert_eq!(store.check().unwrap().index_faults, Vec::<String>::new());
+    };
+    all(&Store::open_read_only(shared(&upper), with()).unwrap());
+    let mut store = Store::open(shared(&upper), with()).unwrap();
+    all(&store);
+    let last = store.last_commit().unwrap().unwrap();
+    assert_eq!(store.archive(&last, 9).unwrap(), 1, "the part of the chunk below");
+    store.close().unwrap();
+    all(&Store::open_read_only(shared(&upper), with()).unwrap());
+    let without = Store::open_read_only(upper, Options::default()).unwrap();
+    let tree = without.checkout(&last).unwrap();
+    assert_eq!(tree.find(&["lasting", "x"]).unwrap().unwrap(), [b'x'; 16]);
+}
+
 #[test]
 fn a_part_above_is_written_as_it_was_and_read() {
     let (upper, lower) = (MemoryDisk::seeded(1), MemoryDisk::seeded(2));

@@ -49,6 +49,7 @@ pub struct HookedDisk {
     inner: Arc<dyn Disk>,
     before: Hook,
     fails: Option<Fails>,
+    fails_reads: Option<Fails>,
     reads: Option<Reads>,
     locked: Arc<AtomicBool>,
 }
@@ -67,7 +68,14 @@ impl HookedDisk {
         locked: Arc<AtomicBool>,
         before: impl Fn(Call, &str) + Send + Sync + 'static,
     ) -> Arc<HookedDisk> {
-        Arc::new(HookedDisk { inner, before: Arc::new(before), fails: None, reads: None, locked })
+        let before = Arc::new(before);
+        Arc::new(HookedDisk { inner, before, fails: None, fails_reads: None, reads: None, locked })
+    }
+
+    /// Without anything to tell.
+    fn silent(inner: Arc<dyn Disk>) -> HookedDisk {
+        let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
+        HookedDisk { inner, before, fails: None, fails_reads: None, reads: None, locked }
     }
 
     /// `reads` is told of each file's reads: its path, and how many bytes.
@@ -75,8 +83,7 @@ impl HookedDisk {
         inner: Arc<dyn Disk>,
         reads: impl Fn(&str, usize) + Send + Sync + 'static,
     ) -> Arc<HookedDisk> {
-        let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
-        Arc::new(HookedDisk { inner, before, fails: None, reads: Some(Arc::new(reads)), locked })
+        Arc::new(HookedDisk { reads: Some(Arc::new(reads)), ..Self::silent(inner) })
     }
 
     /// After each write `fails` is asked whether to say that it failed; its bytes are there then.
@@ -84,8 +91,15 @@ impl HookedDisk {
         inner: Arc<dyn Disk>,
         fails: impl Fn(&str) -> bool + Send + Sync + 'static,
     ) -> Arc<HookedDisk> {
-        let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
-        Arc::new(HookedDisk { inner, before, fails: Some(Arc::new(fails)), reads: None, locked })
+        Arc::new(HookedDisk { fails: Some(Arc::new(fails)), ..Self::silent(inner) })
+    }
+
+    /// Before each read of a file `fails` is asked whether it fails.
+    pub fn failing_reads(
+        inner: Arc<dyn Disk>,
+        fails: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Arc<HookedDisk> {
+        Arc::new(HookedDisk { fails_reads: Some(Arc::new(fails)), ..Self::silent(inner) })
     }
 }
 
@@ -114,7 +128,8 @@ impl Disk for HookedDisk {
         (self.before)(Call::Open(mode), path);
         let inner = self.inner.open(path, mode, access)?;
         let (before, fails) = (Arc::clone(&self.before), self.fails.clone());
-        Ok(Arc::new(HookedFile { inner, before, fails, reads: self.reads.clone() }))
+        let (fails_reads, reads) = (self.fails_reads.clone(), self.reads.clone());
+        Ok(Arc::new(HookedFile { inner, before, fails, fails_reads, reads }))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -212,6 +227,7 @@ struct HookedFile {
     inner: Arc<dyn File>,
     before: Hook,
     fails: Option<Fails>,
+    fails_reads: Option<Fails>,
     reads: Option<Reads>,
 }
 
@@ -232,6 +248,12 @@ impl File for HookedFile {
         self.tell(Call::Read);
         if let Some(reads) = &self.reads {
             reads(self.inner.path(), buffer.len());
+        }
+        if self.fails_reads.as_ref().is_some_and(|fails| fails(self.inner.path())) {
+            return Err(Error::new(
+                Kind::Io,
+                format!("{}: no read, as ordered", self.inner.path()),
+            ));
         }
         self.inner.read_at(offset, buffer)
     }

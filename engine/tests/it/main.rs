@@ -30,6 +30,7 @@ mod collect_steps; // what one step of a collection reads and writes at most
 mod collect_twice; // collections of what a store has twice, since it was written again beside one before
 mod compressed; // tables with compressed pages
 mod context_above; // parts above of chunks in the lower folder: recent commits need nothing from there
+mod context_above_edges; // the same at the edges: threads, hashes, disks that fail, chunks that are lost, what a call costs
 mod context_adopt; // trees of another handle of a store, and of a copy that went another way
 mod context_archive; // the lower layer: chunks on another disk, through crashes and failures of either
 mod context_attach; // lower folders by themselves, and at another copy of their store

@@ -155,6 +155,10 @@ impl<'a> Batch<'a> {
         self.barrier.map_or(Ok(true), |barrier| barrier.allows(offset))
     }
 
+    fn finds(&self, offset: u64) -> Result<bool> {
+        self.barrier.map_or(Ok(true), |barrier| barrier.finds(offset))
+    }
+
     /// Logical offset of the next record.
     pub(crate) fn next(&self) -> u64 {
         self.start + self.out.bytes().len() as u64
@@ -193,10 +197,7 @@ impl<'a> Batch<'a> {
             return Ok(Some(*offset));
         }
         match known.get(hash) {
-            // What is below alone is written again: a new commit would have to be read there.
-            Some(offset) if !self.pack.is_below_alone(*offset)? && self.allows(*offset)? => {
-                Ok(Some(*offset))
-            }
+            Some(offset) if self.finds(*offset)? && self.allows(*offset)? => Ok(Some(*offset)),
             _ => Ok(None),
         }
     }

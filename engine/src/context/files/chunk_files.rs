@@ -53,8 +53,9 @@ pub(crate) struct Chunk {
     mapping: OnceLock<Mapping>,
     /// Of one in the lower folder, the sparse file of what is above, too.
     part: Option<Arc<Chunk>>,
-    /// Of a part, that it is damaged or not there, and the chunk below has all of it.
+    /// Of a part, that it cannot be read and the chunk below can, and that it is to be made anew.
     is_spoiled: AtomicBool,
+    is_suspect: AtomicBool,
     slot: Arc<Slot>,
 }
 
@@ -84,6 +85,7 @@ impl Chunk {
             mapping: OnceLock::new(),
             part: None,
             is_spoiled: AtomicBool::new(false),
+            is_suspect: AtomicBool::new(false),
             slot: Arc::default(),
         }
     }
@@ -126,6 +128,7 @@ impl Chunk {
             mapping: OnceLock::new(),
             part: None,
             is_spoiled: AtomicBool::new(false),
+            is_suspect: AtomicBool::new(false),
             slot: Arc::default(),
         }
     }
@@ -156,9 +159,20 @@ impl Chunk {
         Chunk { part: Some(part), ..self }
     }
 
-    /// Of a part: nobody asks it any more.
+    /// Of a part: nobody asks it any more, and it is to be made anew.
     pub(crate) fn spoil(&self) {
         self.is_spoiled.store(true, Ordering::Release);
+        self.suspect();
+    }
+
+    /// Of a part: something in it is damaged. The rest is read as before, perhaps without what is below.
+    pub(crate) fn suspect(&self) {
+        self.is_suspect.store(true, Ordering::Release);
+    }
+
+    /// Of a part, whether it is to be made anew.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.is_suspect.load(Ordering::Acquire)
     }
 
     /// What of it is in the folder of the store: itself, the part of one in the lower folder, or nothing.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::chunk_files::{Chunk, Files};
-use super::pack::{Pack, collected, spoils};
+use super::pack::{Pack, collected, is_made_up_for};
 use super::record::{self, Record, Tag};
 use super::sparse::{KeptRecord, State};
 use crate::context::hash::Hash;
@@ -41,7 +41,7 @@ impl ChunkReader {
     pub(crate) fn open(pack: &Pack, chunk: Arc<Chunk>) -> Result<ChunkReader> {
         let part = chunk.part().map(|part| ChunkReader::open(pack, Arc::clone(part)));
         let part = match part.transpose() {
-            Err(error) if spoils(&error) => None,
+            Err(error) if is_made_up_for(&error) => None,
             part => part?,
         };
         // A sparse one is searched by its mapping, which is known once it was opened.
@@ -98,7 +98,7 @@ impl ChunkReader {
         let found = look();
         self.read += part.read - before;
         match found {
-            Err(error) if spoils(&error) => {
+            Err(error) if is_made_up_for(&error) => {
                 self.spoiled = self.part.take().map(|part| part.chunk);
                 Ok(None)
             }

@@ -84,6 +84,47 @@ pub(crate) struct Cursor {
     pub(crate) chunk: u64,
 }
 
+/// What is above with all that it reaches, of a store with chunks in the lower folder, whatever became of that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Above {
+    /// Logical offset from which on records are; 0 where that is known of none, and where nothing is below.
+    pub(crate) from: u64,
+    /// Of what was written from this one on it is not known; 0 where there is no such.
+    pub(crate) until: u64,
+    /// Nor of what parts have as objects: these are being made anew.
+    pub(crate) is_round: bool,
+}
+
+impl Above {
+    /// Whether the record at `offset` is, by its place alone.
+    pub(crate) fn has(&self, offset: u64) -> bool {
+        self.from != 0 && offset >= self.from && (self.until == 0 || offset < self.until)
+    }
+
+    /// Whether objects in parts are.
+    pub(crate) fn has_parts(&self) -> bool {
+        self.from != 0 && !self.is_round
+    }
+
+    /// Of what is written from `offset` on it is not known any more.
+    pub(crate) fn doubt(&mut self, offset: u64) {
+        if self.from != 0 && (self.until == 0 || offset < self.until) {
+            self.until = offset;
+        }
+    }
+
+    /// The first change of a round that keeps all from `edge` on; before it nothing was below if `is_first`.
+    /// What those records reach is in parts before and after, so they stay known.
+    pub(crate) fn begin_round(&mut self, edge: u64, is_first: bool) {
+        if is_first {
+            *self = Above { from: edge, until: 0, is_round: true };
+        } else if self.from != 0 {
+            self.from = self.from.max(edge);
+            self.is_round = true;
+        }
+    }
+}
+
 /// The content of a control file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Control {
@@ -108,9 +149,8 @@ pub(crate) struct Control {
     /// A collection was cancelled while it took away, and none has ended since: objects that it would have taken
     /// may be there twice, and the index may lead to the copy that goes first.
     pub(crate) has_copies: bool,
-    /// Logical offset from which on all records have what they reach above, and objects in parts above, too; 0 where
-    /// that is not known, as while parts are made, and where nothing is below.
-    pub(crate) above: u64,
+    /// What is above with all that it reaches, where chunks are below.
+    pub(crate) above: Above,
     /// Logical offsets of the commits that each collection keeps, ascending.
     pub(crate) pins: Vec<u64>,
     /// The chunks up to that of the checkpoint, without a gap between those of two rows; never empty.
@@ -142,7 +182,7 @@ impl Control {
             collections: 0,
             is_paused: false,
             has_copies: false,
-            above: 0,
+            above: Above::default(),
             pins: Vec::new(),
             chunks: vec![Row {
                 number: 0,
@@ -225,8 +265,10 @@ impl Control {
             out.u64(cursor.chunk);
         }
         out.u64(self.collections);
-        out.u8(u8::from(self.is_paused) | u8::from(self.has_copies) << 1);
-        out.u64(self.above);
+        let is_round = u8::from(self.above.is_round);
+        out.u8(u8::from(self.is_paused) | u8::from(self.has_copies) << 1 | is_round << 2);
+        out.u64(self.above.from);
+        out.u64(self.above.until);
         out.varint(self.pins.len() as u64);
         self.pins.iter().for_each(|pin| out.u64(*pin));
         out.varint(self.chunks.len() as u64);
@@ -285,16 +327,20 @@ impl Control {
             return Err(at.corrupt("a collection to a commit, which is the horizon's", "another"));
         }
         let is_first = header.version == 2;
-        let (mut collections, mut flags, mut above, mut pins) = (0, 0, 0, Vec::new());
+        let (mut collections, mut flags, mut pins) = (0, 0, Vec::new());
+        let mut above = Above::default();
         if !is_first {
             collections = from.u64()?;
             let at = from.clone();
             flags = from.u8()?;
-            if flags > 3 {
-                return Err(at.corrupt("0 to 3 for a pause and for copies", flags));
+            let most = if header.version > 3 { 7 } else { 3 };
+            if flags > most {
+                let expected = format_args!("0 to {most} for a pause, copies and a round");
+                return Err(at.corrupt(expected, flags));
             }
             if header.version > 3 {
-                above = from.u64()?;
+                let is_round = flags & 4 == 4;
+                above = Above { from: from.u64()?, until: from.u64()?, is_round };
             }
             pins = take_commits(&mut from, "pins")?;
         }
@@ -510,7 +556,7 @@ mod tests {
             collections: 6,
             is_paused: true,
             has_copies: true,
-            above: 140,
+            above: Above { from: 140, until: 150, is_round: true },
             pins: vec![77, 130],
             chunks: vec![
                 Row { number: 1, count: 3, ..row(3, 5, 50, State::Gone) },

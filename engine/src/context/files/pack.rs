@@ -9,7 +9,7 @@ mod mapping;
 mod parts;
 mod swaps;
 
-pub(crate) use parts::spoils;
+pub(crate) use parts::is_made_up_for;
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::chunk::{Opening, Seal};
@@ -71,9 +71,6 @@ pub(crate) struct Pack {
     /// How often chunks were found to be other files, and the right to look for that.
     swaps: AtomicU64,
     rereading: Mutex<()>,
-    /// Logical offset from which on all is above with what it refers to, as is what parts above have as objects; 0 where
-    /// that is not known.
-    above: AtomicU64,
     /// Where the first chunk begins that is in the lower folder, if one is.
     first_below: AtomicU64,
     pub(crate) files: Arc<Files>,
@@ -173,7 +170,6 @@ impl Pack {
             chunks: Mutex::new(Vec::new()),
             swaps: AtomicU64::new(0),
             rereading: Mutex::new(()),
-            above: AtomicU64::new(0),
             first_below: AtomicU64::new(u64::MAX),
             files,
             cache,
@@ -288,6 +284,11 @@ impl Pack {
     /// Whether the chunk that `offset` is or was in has a file.
     pub(crate) fn has_chunk(&self, offset: u64) -> bool {
         self.chunk(offset).is_some_and(|chunk| chunk.has_file())
+    }
+
+    /// Whether a chunk is in the lower folder.
+    pub(crate) fn has_below(&self) -> bool {
+        self.first_below.load(Ordering::Acquire) != u64::MAX
     }
 
     /// Whether the chunk that `offset` is or was in is in the lower folder.
@@ -502,7 +503,7 @@ impl Pack {
                 return self.record_at(offset, keep, each);
             }
             Err(error) if error.kind() == Kind::Corrupt && self.is_part(&chunk, offset) => {
-                self.find_below(offset, keep, error)?;
+                self.find_below(offset, keep, &chunk, error)?;
                 return self.record_at(offset, keep, each);
             }
             found => found?,

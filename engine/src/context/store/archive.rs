@@ -10,36 +10,36 @@ mod round;
 
 use std::sync::Arc;
 
-use self::round::Moving;
-
 use super::Store;
 use super::tip::{Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
-use crate::context::files::control::{Control, Row, State};
+use crate::context::files::control::{Above, Control, Row, State};
 use crate::context::files::pack::Pack;
+use crate::context::files::paths;
 use crate::context::files::volume;
 use crate::context::hash::CommitHash;
 use crate::context::options::Index;
 use crate::disk::{Disk, Lock, remove_quietly};
 use crate::error::{Error, Kind, Result};
-use crate::sync::lock;
 
 impl Store {
     /// Moves chunks before that of `target` to [`Options::lower`](crate::context::Options::lower), the oldest first. What `target`, the
     /// commits after it (and the few before it in its chunk), and those that branches and pins name have of them stays above, too, so whoever
     /// reads these never asks the lower disk. What is above of chunks that moved before is brought to the same state, and where
-    /// `target` is older than what is below, its chunk and those after it come back. Does so with at most `most` chunks, and returns with how many:
-    /// fewer when nothing is left to do. A chunk that moves is copied, read once to be verified, and takes two syncs of the lower folder and
-    /// four of the store's; one of which only the part above is written takes four.
+    /// `target` is older than what is below, its chunk and those after it come back. Works on at most `most` chunks, and returns on how many;
+    /// 0 when nothing is left to do: one that moves counts, one of which the part above is made anew, and so much reading, to
+    /// find out what these commits have, as 16 MiB take. A chunk that moves is copied, read once to be verified, and takes two syncs
+    /// of the lower folder and four of the store's; a part that is made anew takes one, and with others together three more.
     ///
-    /// Where there is something to do, the first call reads what these commits reach, as a collection does that marks, and keeps the marks until
-    /// it is done; the next ones go on with that. A commit that was made since from a tree of an older one, and a commit that
-    /// was pinned since, is read in the lower folder as far as it needs, until the next call.
+    /// What the marks of this take of memory, a collection takes that marks; they stay from one call to the next until it is done. A
+    /// commit that was made since from a tree of an older one, and a commit that
+    /// was pinned since, is read in the lower folder as far as it needs, until the next call that returns 0.
     ///
     /// Chunks that a collection has rewritten stay. After an error of the lower disk the chunk stays where it is,
     /// and the store goes on. `Invalid` without a lower folder, while a collection is under way, and where the lower folder
     /// has chunks of another store, of before the store was cleared, or another one of the same name; `Corrupt` for a chunk that is
-    /// damaged; `Locked` while another store moves chunks there.
+    /// damaged; `Locked` while another store moves chunks there. Where recent commits have something that is lost in the lower folder,
+    /// chunks move all the same, and then the call says which is missing; `Invalid` where that is the chunk that moved last.
     ///
     /// ```
     /// use varvite::context::{CommitInfo, Options, Store};
@@ -63,12 +63,15 @@ impl Store {
         let offset = self.commit_offset(target)?;
         let (line, edge) = self.pack.chunk(offset).map_or((0, 0), |it| (it.number, it.base));
         let lower = self.expect_movable()?;
-        self.tip()?.writer()?.below.drop_round_after(line);
-        let mut done = self.move_back(&lower, line, most)?;
-        while done < most && self.has_begun_round(line, edge)? {
-            done += self.go_on_with_round(&lower, most - done)?;
+        {
+            let tip = self.tip()?;
+            let mut writer = tip.writer()?;
+            if writer.below.round.as_ref().is_some_and(|round| line < round.line) {
+                tip.drop_round(&mut writer);
+            }
         }
-        Ok(done)
+        let back = self.move_back(&lower, line, most)?;
+        Ok(back + self.bring_above(&lower, (line, edge), most - back)?)
     }
 
     /// Moves chunks back from [`Options::lower`](crate::context::Options::lower), the newest first, at most `most` of them, and returns how many:
@@ -76,7 +79,11 @@ impl Store {
     /// [`Store::archive`] does; `Missing` when a chunk is not in the lower folder.
     pub fn unarchive(&mut self, most: u64) -> Result<u64> {
         let lower = self.expect_movable()?;
-        self.tip()?.writer()?.below.round = None;
+        {
+            let tip = self.tip()?;
+            let mut writer = tip.writer()?;
+            tip.drop_round(&mut writer);
+        }
         self.move_back(&lower, 0, most)
     }
 
@@ -174,29 +181,6 @@ impl Store {
         }
         Ok(moved)
     }
-
-    /// Goes on with what recent commits have of old chunks, with at most `most` of these; returns with how many.
-    fn go_on_with_round(&mut self, lower: &Arc<dyn Disk>, most: u64) -> Result<u64> {
-        // An index that cannot be written, as on a full disk, keeps no chunk from going: it is made again with the folder.
-        drop(self.settled_index());
-        let tip = self.tip()?;
-        let shared = Arc::clone(&self.index);
-        let mut index = lock(&shared);
-        let mut writer = tip.writer()?;
-        let alone = volume::lock(lower)?;
-        volume::remove_leftovers(&**lower)?;
-        volume::expect_room(&**lower, writer.control.store, writer.control.epoch)?;
-        self.expect_archive(&writer.control, &**lower)?;
-        let Some(mut round) = writer.below.round.take() else { return Ok(0) };
-        let moving = Moving { tip: &tip, pack: &self.pack, lower, alone: alone.as_deref() };
-        let mut done = 0;
-        let outcome = moving.go_on(&mut writer, &mut index, &mut round, most, &mut done);
-        // An error leaves it as it was, but for what was done.
-        if !matches!(outcome, Ok(true)) {
-            writer.below.round = Some(round);
-        }
-        outcome.map(|_| done)
-    }
 }
 
 /// Whether the chunk of the row is in the lower folder.
@@ -236,7 +220,7 @@ impl Tip {
         writer.syncs += 2;
         writer.written_bytes += fresh.end();
         volume::expect_alone(&**lower, alone)?;
-        let old = self.put_place(pack, writer, row)?;
+        let old = self.put_places(pack, writer, &[row], 0)?;
         for old in old.iter().filter(|old| Arc::strong_count(old) == 1) {
             // What stays is the same chunk, which the next that is moved there is written over.
             remove_quietly(&**lower, &old.path);
@@ -244,33 +228,65 @@ impl Tip {
         Ok(())
     }
 
-    /// Has the control file say `row`, whose files are durable, in the place of that of its chunk, and readers find the
-    /// chunk there. Returns what was in its place.
-    fn put_place(&self, pack: &Pack, writer: &mut Writer, row: Row) -> Result<Vec<Arc<Chunk>>> {
+    /// Has the control file say `rows`, whose files are durable, in the place of those of their chunks, and readers find the
+    /// chunks there; below for a round that keeps all from `edge` on. Returns what was in their place.
+    fn put_places(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        rows: &[Row],
+        edge: u64,
+    ) -> Result<Vec<Arc<Chunk>>> {
         writer.check_lock()?;
-        let place = writer.control.place_of(row.number).expect("its row was just seen");
         let before = writer.control.clone();
         let control = &mut writer.control;
-        control.chunks[place] = row;
-        let goes_down = is_below(&row);
-        if goes_down || !control.chunks.iter().any(is_below) {
-            control.above = 0;
+        if rows.iter().any(is_below) {
+            control.above.begin_round(edge, !control.chunks.iter().any(is_below));
+            // What is below alone is written again where it is wanted anew.
+            control.has_copies |= control.index == Index::Always;
         }
-        // What is below alone is written again where it is wanted anew.
-        control.has_copies |= goes_down && control.index == Index::Always;
+        for row in rows {
+            let place = control.place_of(row.number).expect("its row was just seen");
+            control.chunks[place] = *row;
+        }
+        if !control.chunks.iter().any(is_below) {
+            control.above = Above::default();
+        }
+        // A thread that misses a file may read the new control file and find the new place before this does.
+        let numbers = rows.iter().map(|row| row.number..row.number + 1);
+        let old: Vec<_> = numbers.flat_map(|numbers| pack.chunks_of(numbers)).collect();
         if let Err(error) = self.write_places(pack, writer) {
             writer.control = before;
             return Err(error);
         }
-        pack.set_above(writer.control.above);
-        let fresh = Chunk::collected(pack.cache(), pack.store, writer.control.epoch, &row);
-        let fresh = Arc::new(fresh);
-        if let Some(above) = fresh.above() {
-            // Trees read it also after another handle has cleared the store.
-            drop(pack.files.get(above));
+        for row in rows {
+            let fresh = Chunk::collected(pack.cache(), pack.store, writer.control.epoch, row);
+            let fresh = Arc::new(fresh);
+            if let Some(above) = fresh.above() {
+                // Trees read it also after another handle has cleared the store.
+                drop(pack.files.get(above));
+            }
+            pack.swap_chunk(fresh);
         }
-        let old = pack.swap_chunk(fresh);
         writer.doomed.extend(old.iter().filter_map(Chunk::above).map(Arc::clone));
         Ok(old)
+    }
+
+    /// Forgets what was found out of what recent commits have of old chunks, and removes what was made of that and has no name yet.
+    pub(super) fn drop_round(&self, writer: &mut Writer) {
+        let Some(round) = writer.below.round.take() else { return };
+        for row in &round.unnamed {
+            // Once the writer is poisoned it is not known what names it, or whose it is.
+            if let State::Lower(Some(part)) = row.state
+                && !writer.poisoned
+                && writer.check_lock().is_ok()
+            {
+                let epoch = writer.control.epoch;
+                remove_quietly(
+                    &*self.disk,
+                    &paths::sparse_chunk(epoch, row.number, part.generation),
+                );
+            }
+        }
     }
 }

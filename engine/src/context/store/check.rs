@@ -10,7 +10,7 @@ use crate::context::files::chunk_reader::ChunkReader;
 use crate::context::files::commit::CommitBody;
 use crate::context::files::control::Control;
 use crate::context::files::hash_index::{Entries, is_damage};
-use crate::context::files::pack::{Pack, spoils};
+use crate::context::files::pack::{Pack, is_made_up_for};
 use crate::context::hash::{self, CommitHash, Hash, TreeHash};
 use crate::context::observer::Operation;
 use crate::context::pieces::digest;
@@ -158,15 +158,18 @@ impl Store {
                 kept.iter().try_for_each(|(offset, _)| reader.named(pack, *offset).map(drop))
             };
             let Err(error) = read() else { continue };
-            if !spoils(&error) {
+            if !is_made_up_for(&error) {
                 return Err(error);
             }
             // A writer beside this has perhaps made another since.
             let control = Control::read(&*self.disk);
             let row = control.ok().and_then(|control| control.row(chunk.number).copied());
-            if row.is_none_or(|row| row.state == chunk.state)
-                && checked.part_faults.len() < FAULTS_MAX
-            {
+            if row.is_some_and(|row| row.state != chunk.state) {
+                continue;
+            }
+            // What it has beside that is read as before: not everybody has the lower folder.
+            chunk.any_part().expect("it is read").suspect();
+            if checked.part_faults.len() < FAULTS_MAX {
                 let advice = "what it should have is read in the lower folder, and the next `varvite context archive` makes \
                               it anew";
                 checked.part_faults.push(error.advice(advice).detail().to_owned());

@@ -137,7 +137,7 @@ impl Store {
             let before = writer.control.clone();
             writer.control.cursor = Some(collection.cursor());
             writer.control.is_paused = false;
-            writer.below.round = None;
+            tip.drop_round(&mut writer);
             // From here on nothing older is referred to unseen.
             writer.collection = Some(collection);
             before

@@ -9,7 +9,7 @@ use crate::context::files::chunk_reader::ChunkReader;
 use crate::context::files::collecting::barrier::Barrier;
 use crate::context::files::collecting::marks::Marks;
 use crate::context::files::collecting::rewrite::{Comparing, Rewriting};
-use crate::context::files::control::{Cursor, Horizon, Row};
+use crate::context::files::control::{Above, Cursor, Horizon, Row};
 use crate::context::files::hash_index::{HashIndex, Sweep};
 use crate::context::files::pack::Pack;
 use crate::context::files::paths;
@@ -38,14 +38,9 @@ pub(super) struct Below {
 }
 
 impl Below {
-    /// Forgets a round to a newer chunk than `line`.
-    pub(super) fn drop_round_after(&mut self, line: u64) {
-        self.round.take_if(|round| line < round.line);
-    }
-
     /// The commit at `offset` will be kept.
-    pub(super) fn keep(&mut self, pack: &Pack, offset: u64) -> Result<()> {
-        self.is_wanted |= pack.is_below_alone(offset)?;
+    pub(super) fn keep(&mut self, pack: &Pack, above: &Above, offset: u64) -> Result<()> {
+        self.is_wanted |= pack.is_in_question(offset, above)?;
         self.round.as_mut().map_or(Ok(()), |round| round.marks.add(offset))
     }
 }
@@ -61,6 +56,14 @@ pub(super) struct Round {
     pub(super) seen: (u64, u64),
     /// Of chunks below with smaller numbers that is above which should be.
     pub(super) next: u64,
+    /// Rows of parts that were written, and that the control file does not name yet, and the bytes of these.
+    pub(super) unnamed: Vec<Row>,
+    pub(super) unnamed_bytes: u64,
+    /// What reading has cost that is not counted yet.
+    pub(super) spent: u64,
+    /// The first chunk of which a part could not be made, because it is lost below; that was passed, or all others were.
+    pub(super) lost: Option<u64>,
+    pub(super) is_stuck: bool,
 }
 
 /// One that is under way.

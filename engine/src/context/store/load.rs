@@ -367,9 +367,9 @@ impl Store {
         let last_commit = if last_commit < chunk.base { 0 } else { last_commit };
         if place.position != checkpoint.position || !is_in_it {
             // What was written since may refer to what is below alone.
-            self.control.above = 0;
+            let reaches = self.control.reaches();
+            self.control.above.doubt(reaches);
         }
-        self.pack.set_above(self.control.above);
         let start = Start {
             append,
             lock: lock_held,

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::Store;
 use crate::context::files::control::KEPT_MAX;
 use crate::context::files::hash_index::is_damage;
+use crate::context::files::pack::is_made_up_for;
 use crate::context::hash::{self, CommitHash};
 use crate::error::{Error, Kind, Result};
 use crate::trace::{Action, Answer};
@@ -50,7 +51,7 @@ impl Store {
             let (_, body) = self.commit_at(offset)?;
             let mut writer = tip.writer()?;
             if body.sequence.is_multiple_of(nth) && writer.stays(offset) {
-                writer.below.keep(&self.pack, offset)?;
+                writer.keep_above(&self.pack, offset)?;
                 pins.push(offset);
             }
             drop(writer);
@@ -117,7 +118,7 @@ impl Store {
         let tip = self.tip()?;
         let mut writer = tip.writer()?;
         if writer.stays(offset) {
-            return writer.below.keep(&self.pack, offset);
+            return writer.keep_above(&self.pack, offset);
         }
         Err(Error::new(
             Kind::Collected,
@@ -144,15 +145,26 @@ impl Store {
         };
         fits(&mut kept)?;
         for pin in pins {
-            kept.extend(self.newest_record(&self.commit_at(pin)?.0)?);
+            match self.commit_at(pin) {
+                // What is lost in the lower folder is missed by who reads it.
+                Err(error) if self.pack.is_lower(pin) && is_made_up_for(&error) => {}
+                found => kept.extend(self.newest_record(&found?.0)?),
+            }
         }
         fits(&mut kept)?;
         Ok(kept)
     }
 
-    /// Where the index finds a commit that is there.
+    /// Where the index finds a commit that is there, or would be if the lower folder had it.
     fn newest_record(&self, commit: &CommitHash) -> Result<Option<u64>> {
-        Ok(self.find_commit(commit)?.filter(|offset| !self.has_collected(*offset)))
+        let found = match self.find_commit(commit) {
+            Err(error) if is_made_up_for(&error) => {
+                let place = self.commit_entries(commit)?.get(commit)?;
+                Some(place.filter(|place| self.pack.is_lower(*place)).ok_or(error)?)
+            }
+            found => found?,
+        };
+        Ok(found.filter(|offset| !self.has_collected(*offset)))
     }
 }
 

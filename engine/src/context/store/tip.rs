@@ -439,22 +439,31 @@ impl Writer {
         write: impl FnOnce(&mut Writer, Option<&Barrier<'_>>) -> Result<T>,
     ) -> Result<T> {
         let mut collection = self.collection.take();
-        // Of what is newer than either all is there, above.
-        let edge = self.control.horizon.commit.max(self.control.above);
+        let (edge, start) = (self.control.horizon.commit, self.next_offset());
+        let round = self.below.round.take();
         let barrier = match &collection {
             Some(collection) => Some(collection.barrier(pack)),
+            None if pack.has_below() => {
+                let marks = round.as_ref().map(|round| &round.marks);
+                Some(Barrier::below(pack, edge).over_lower(self.control.above, marks))
+            }
             None => (edge > 0).then(|| Barrier::below(pack, edge)),
         };
         let outcome = write(self, barrier.as_ref());
-        if barrier.as_ref().is_some_and(Barrier::refers_below) {
+        if barrier.as_ref().is_some_and(|barrier| !barrier.is_above()) {
             // What refers to what was written now may need the lower folder for it, until the next round.
-            self.control.above = 0;
-            pack.set_above(0);
+            self.control.above.doubt(start);
         }
         let roots = barrier.map(Barrier::into_roots).unwrap_or_default();
         let kept = collection.as_mut().map_or(Ok(()), |collection| collection.keep(&roots));
-        self.collection = collection;
+        (self.collection, self.below.round) = (collection, round);
         kept.and(outcome)
+    }
+
+    /// The commit at `offset` will be kept: what it has is to be above, where chunks are below.
+    pub(super) fn keep_above(&mut self, pack: &Pack, offset: u64) -> Result<()> {
+        let above = self.control.above;
+        self.below.keep(pack, &above, offset)
     }
 
     /// Whether the commit at `offset` is there and will stay.

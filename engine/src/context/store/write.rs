@@ -590,6 +590,7 @@ impl Store {
         append.sync()?;
         self.disk.sync_directory("")?;
         writer.poisoned = false;
+        tip.drop_round(&mut writer);
         tip.replace_control(&self.pack, &mut writer, &control)?;
         let cache = Arc::clone(self.pack.cache());
         let of = (control.store, control.epoch);

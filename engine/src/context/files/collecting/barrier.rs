@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 
 use super::marks::Marks;
+use crate::context::files::control::Above;
 use crate::context::files::pack::Pack;
 use crate::context::pieces::entry;
 use crate::context::pieces::node::{Body, Node, Slot, Target};
@@ -22,14 +23,18 @@ pub(crate) struct Barrier<'a> {
     marks: Option<&'a Marks>,
     /// What will have to stay, while that is not known.
     roots: Option<RefCell<Vec<u64>>>,
-    /// Something was referred to that cannot be read above alone.
-    refers_below: Cell<bool>,
+    /// Where chunks are below, what is above with all that it reaches, and what the round that is under way will have above.
+    above: Above,
+    round: Option<&'a Marks>,
+    /// Nothing was referred to of which that is not known.
+    is_above: Cell<bool>,
 }
 
 impl<'a> Barrier<'a> {
     /// While no collection is under way, below a horizon at `edge`, or where chunks are in the lower folder.
     pub(crate) fn below(pack: &'a Pack, edge: u64) -> Barrier<'a> {
-        Barrier { pack, edge, marks: None, roots: None, refers_below: Cell::new(false) }
+        let (above, is_above) = (Above::default(), Cell::new(false));
+        Barrier { pack, edge, marks: None, roots: None, above, round: None, is_above }
     }
 
     /// While one marks that keeps all from `edge` on.
@@ -42,30 +47,45 @@ impl<'a> Barrier<'a> {
         Barrier { marks: Some(marks), ..Barrier::below(pack, edge) }
     }
 
+    /// The same where chunks are in the lower folder, and `above` says what is above, which the round that has `round` changes.
+    pub(crate) fn over_lower(self, above: Above, round: Option<&'a Marks>) -> Barrier<'a> {
+        // Of what comes after something of which it is not known it is not known anyhow.
+        let is_above = Cell::new(above.from != 0 && above.until == 0);
+        Barrier { above, round, is_above, ..self }
+    }
+
     /// What a collection has to keep because of what was referred to.
     pub(crate) fn into_roots(self) -> Vec<u64> {
         self.roots.map(RefCell::into_inner).unwrap_or_default()
     }
 
-    /// Whether something was referred to that is in the lower folder, and not above, too.
-    pub(crate) fn refers_below(&self) -> bool {
-        self.refers_below.get()
+    /// Whether all that was written is above with what it reaches, as what was written before is.
+    pub(crate) fn is_above(&self) -> bool {
+        self.is_above.get()
+    }
+
+    /// Whether the object at `offset`, found by its hash, is to be referred to, rather than written again: a new commit would
+    /// have to be read below. Where nothing is known to be above all is found; where it will be after a round, too.
+    pub(crate) fn finds(&self, offset: u64) -> Result<bool> {
+        if self.above.from == 0 || self.round.is_some_and(|marks| marks.has_object(offset)) {
+            return Ok(true);
+        }
+        Ok(!self.pack.is_in_question(offset, &self.above)?)
     }
 
     /// Whether the object at `offset` may be referred to, which then stays.
     pub(crate) fn allows(&self, offset: u64) -> Result<bool> {
-        if offset >= self.edge {
-            return Ok(true);
-        }
-        let is_there = match self.marks {
-            Some(marks) => marks.has_object(offset),
-            None => self.pack.has_object(offset)?,
-        };
-        if let Some(roots) = self.roots.as_ref().filter(|_| is_there) {
+        let is_old = offset < self.edge;
+        let is_there = !is_old
+            || match self.marks {
+                Some(marks) => marks.has_object(offset),
+                None => self.pack.has_object(offset)?,
+            };
+        if let Some(roots) = self.roots.as_ref().filter(|_| is_old && is_there) {
             roots.borrow_mut().push(offset);
         }
-        if is_there && !self.refers_below.get() {
-            self.refers_below.set(self.pack.is_below_alone(offset)?);
+        if is_there && self.is_above.get() {
+            self.is_above.set(!self.pack.is_in_question(offset, &self.above)?);
         }
         Ok(is_there)
     }

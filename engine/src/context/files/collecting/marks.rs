@@ -18,7 +18,7 @@ use crate::context::files::pack::Pack;
 use crate::context::files::record::{self, Record};
 use crate::context::pieces::entry;
 use crate::context::pieces::node::{Node, Slot};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::file::append::HEAD;
 use crate::format::header;
 
@@ -94,6 +94,8 @@ pub(crate) struct Marks {
     hidden: HiddenOf,
     /// Marked when their chunks, or their places in the one under way, had been passed: still to be looked at.
     late: Vec<u64>,
+    /// Why something marked could not be looked at, if anything could not: it is lost in the lower folder.
+    lost: Option<Error>,
 }
 
 impl Marks {
@@ -134,9 +136,30 @@ impl Marks {
             stage: Stage::Roots(0, None),
             hidden: HiddenOf::default(),
             late: Vec::new(),
+            lost: None,
         };
         kept.iter().try_for_each(|commit| marks.add(*commit))?;
         Ok(marks)
+    }
+
+    /// Why something marked could not be looked at, so that what it reaches is not marked: only a round goes on without.
+    pub(crate) fn take_lost(&mut self) -> Option<Error> {
+        self.lost.take()
+    }
+
+    /// Whether something is to be looked at whose chunk had been passed.
+    pub(crate) fn has_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    /// Passes what `error` says is lost, perhaps below, so that all else is marked; any other error is that of the call.
+    fn pass_lost(&mut self, pack: &Pack, error: Error) -> Result<()> {
+        let is_lost = matches!(error.kind(), Kind::Missing | Kind::Corrupt | Kind::Invalid);
+        if !(is_lost && pack.has_below()) {
+            return Err(error);
+        }
+        self.lost.get_or_insert(error);
+        Ok(())
     }
 
     /// Chunks that are not passed.
@@ -265,13 +288,21 @@ impl Marks {
                 return Ok(spent);
             };
             let (before, offset) = (walk.reader.read, chunk.base + distance);
-            let (file, place, record) = walk.reader.taken(pack, offset, false)?;
             let hidden = if is_object { Some(Hidden::default()) } else { self.hidden.get(offset) };
-            found.look((&file.path, place), offset, &record, hidden.as_ref())?;
-            spent += VISIT + record.length as u64;
-            spent += (walk.reader.read - before) / 8;
+            let looked =
+                walk.reader.taken(pack, offset, false).and_then(|(file, place, record)| {
+                    found.look((&file.path, place), offset, &record, hidden.as_ref())?;
+                    Ok(record.length as u64)
+                });
+            spent += VISIT + (walk.reader.read - before) / 8;
             let last = std::mem::replace(&mut walk.at, distance);
-            let noted = self.note_all(&mut found);
+            let noted = match looked {
+                Ok(length) => self.note_all(&mut found).map(|cost| cost + length),
+                Err(error) => {
+                    found = Reached::below(self.edge);
+                    self.pass_lost(pack, error).map(|()| 0)
+                }
+            };
             // Passed once it was looked at: what fails is done again.
             if let (Err(_), Stage::In(_, walk)) = (&noted, &mut self.stage) {
                 walk.at = last;
@@ -294,8 +325,11 @@ impl Marks {
             }
             Ok(VISIT + PATCHED + record.length as u64)
         });
-        let cost = looked.inspect_err(|_| self.late.push(late))?;
-        Ok(cost + self.note_all(&mut found).inspect_err(|_| self.late.push(late))?)
+        let noted = match looked {
+            Ok(cost) => self.note_all(&mut found).map(|noted| cost + noted),
+            Err(error) => self.pass_lost(pack, error).map(|()| VISIT),
+        };
+        noted.inspect_err(|_| self.late.push(late))
     }
 
     /// Looks at a page of a sparse chunk from the target on; returns the cost.
@@ -366,32 +400,34 @@ impl Marks {
     }
 
     /// Looks at what was written to the pack from `from` on, a chunk and the byte where a batch begins, once all was
-    /// marked that was there; what it refers to is still to be looked at. Returns where the pack ends, and whether that
-    /// is anything.
-    pub(crate) fn look_on(&mut self, pack: &Pack, from: (u64, u64)) -> Result<((u64, u64), bool)> {
-        let (mut found, whole, mut end) = (Reached::below(self.edge), Hidden::default(), from);
-        for chunk in pack.chunks_of(from.0..u64::MAX) {
-            let start = if chunk.number == from.0 { from.1 } else { header::LENGTH as u64 };
-            let reader = ChunkReader::open(pack, Arc::clone(&chunk))?;
-            let mut batches = Batches { reader, at: start, end: start };
-            while let Some(at) = batches.next(&chunk)? {
-                let offset = chunk.base + at;
-                let bytes = batches.reader.record(at, true)?;
-                let record = record::take(&chunk.path, at, pack.store, offset, bytes)?;
-                found.look((&chunk.path, at), offset, &record, Some(&whole))?;
-                let length = record.length as u64;
-                if let Some((_, hidden)) = &mut found.base {
-                    // What the base has is marked by itself: it is passed already.
-                    *hidden = None;
-                    children(&pack.read_node(offset)?, &mut found.offsets)?;
-                    found.offsets.retain(|offset| *offset < self.edge);
-                }
-                self.note_all(&mut found)?;
-                batches.pass(&chunk, length)?;
+    /// marked that was there; what it refers to is still to be looked at. Goes to the end of a chunk at most, and returns
+    /// that, and how many bytes it read.
+    pub(crate) fn look_on(&mut self, pack: &Pack, from: (u64, u64)) -> Result<((u64, u64), u64)> {
+        let (mut found, whole) = (Reached::below(self.edge), Hidden::default());
+        let mut chunks = pack.chunks_of(from.0..from.0 + 2).into_iter();
+        let Some(chunk) = chunks.next() else { return Ok((from, 0)) };
+        let reader = ChunkReader::open(pack, Arc::clone(&chunk))?;
+        let mut batches = Batches { reader, at: from.1, end: from.1 };
+        while let Some(at) = batches.next(&chunk)? {
+            let offset = chunk.base + at;
+            let bytes = batches.reader.record(at, true)?;
+            let record = record::take(&chunk.path, at, pack.store, offset, bytes)?;
+            found.look((&chunk.path, at), offset, &record, Some(&whole))?;
+            let length = record.length as u64;
+            if let Some((_, hidden)) = &mut found.base {
+                // What the base has is marked by itself: it is passed already.
+                *hidden = None;
+                children(&pack.read_node(offset)?, &mut found.offsets)?;
+                found.offsets.retain(|offset| *offset < self.edge);
             }
-            end = (chunk.number, batches.at);
+            self.note_all(&mut found)?;
+            batches.pass(&chunk, length)?;
         }
-        Ok((end, !self.late.is_empty()))
+        let end = match chunks.next() {
+            Some(next) => (next.number, header::LENGTH as u64),
+            None => (chunk.number, batches.at),
+        };
+        Ok((end, batches.reader.read))
     }
 
     /// Whether the object at `offset` stays, once all is marked.

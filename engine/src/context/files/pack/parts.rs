@@ -1,39 +1,48 @@
 //! Reads of chunks in the lower folder of which a part is above: that first, and below what it does not have.
 //!
 //! A part is a copy of some of the records of a chunk, which is whole below. So nothing is missing for what is not in
-//! it, and one that is damaged or not there costs reads below, and nothing else.
+//! it, and one that cannot be read costs reads below, and nothing else.
 
 use std::sync::Arc;
 
 use super::{FoundRecord, Pack, collected};
 use crate::context::files::chunk_files::Chunk;
+use crate::context::files::control::Above;
 use crate::context::files::record;
 use crate::error::{Error, Kind, Result};
 use crate::sync::Ordering;
 
-/// Whether the error may be of a part that is damaged or not there.
-pub(crate) fn spoils(error: &Error) -> bool {
-    matches!(error.kind(), Kind::Missing | Kind::Corrupt | Kind::Invalid)
+/// Whether the error is one of a read of a part for which what is below makes up: it is damaged, not there, or on a disk
+/// that fails.
+pub(crate) fn is_made_up_for(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Missing | Kind::Corrupt | Kind::Invalid | Kind::Io)
 }
 
 impl Pack {
     /// Where the record of `offset` is: above, if it is there. `Collected` when it is there no more.
     pub(super) fn find(&self, offset: u64, keep: bool) -> Result<FoundRecord> {
+        // An error is the part's, or of what is below: then it says nothing of the part.
+        let mut failed = None;
         let found = self.beside_swaps(|| {
+            failed = None;
             let chunk = self.chunk(offset).ok_or_else(|| collected(offset))?;
-            if let Some(part) = chunk.part()
-                && let Some(entry) = self.entry(part, offset)?
-            {
-                return self.found(part, entry.place, keep);
+            if let Some(part) = chunk.part() {
+                match self.find_above(part, offset, keep) {
+                    Ok(None) => {}
+                    Ok(Some(found)) => return Ok(found),
+                    Err(error) => {
+                        failed = Some(Arc::clone(part));
+                        return Err(error);
+                    }
+                }
             }
-            let position = self.place_in(&chunk, offset)?;
-            self.found(&chunk, position, keep)
+            self.found(&chunk, self.place_in(&chunk, offset)?, keep)
         });
-        match found {
-            Err(error) if spoils(&error) && self.has_part(offset) => {
-                self.find_below(offset, keep, error)
+        match (found, failed) {
+            (Err(error), Some(part)) if is_made_up_for(&error) => {
+                self.find_below(offset, keep, &part, error)
             }
-            found => found,
+            (found, _) => found,
         }
     }
 
@@ -42,9 +51,26 @@ impl Pack {
         Ok(FoundRecord { chunk: Arc::clone(chunk), position, bytes })
     }
 
-    /// The record of `offset` in the lower folder, where the part above could not be read because of `error`: if it is
+    /// The record of `offset` in `part`, if that has it.
+    fn find_above(
+        &self,
+        part: &Arc<Chunk>,
+        offset: u64,
+        keep: bool,
+    ) -> Result<Option<FoundRecord>> {
+        let Some(entry) = self.entry(part, offset)? else { return Ok(None) };
+        self.found(part, entry.place, keep).map(Some)
+    }
+
+    /// The record of `offset` in the lower folder, where `part` could not be read because of `error`: if it is
     /// there, the part is asked no more.
-    pub(super) fn find_below(&self, offset: u64, keep: bool, error: Error) -> Result<FoundRecord> {
+    pub(super) fn find_below(
+        &self,
+        offset: u64,
+        keep: bool,
+        part: &Chunk,
+        error: Error,
+    ) -> Result<FoundRecord> {
         let below = self.beside_swaps(|| {
             let chunk = self.chunk(offset).ok_or_else(|| collected(offset))?;
             let found = self.found(&chunk, self.place_in(&chunk, offset)?, keep)?;
@@ -54,15 +80,13 @@ impl Pack {
         });
         match below {
             Ok(found) => {
-                if let Some(part) = self.chunk(offset).as_ref().and_then(|chunk| chunk.part()) {
-                    part.spoil();
-                }
+                part.spoil();
                 Ok(found)
             }
             // The part is not there, or has nothing of it.
             Err(below)
                 if error.kind() == Kind::Missing
-                    || !spoils(&below)
+                    || !is_made_up_for(&below)
                     || below.detail() == error.detail() =>
             {
                 Err(below)
@@ -71,36 +95,23 @@ impl Pack {
         }
     }
 
-    /// Whether a part of the chunk that `offset` is in is above, whatever became of it.
-    fn has_part(&self, offset: u64) -> bool {
-        self.chunk(offset).is_some_and(|chunk| chunk.any_part().is_some())
-    }
-
     /// Whether `chunk` is the part above of the chunk that `offset` is in.
     pub(super) fn is_part(&self, chunk: &Arc<Chunk>, offset: u64) -> bool {
         let of = self.chunk(offset);
         of.is_some_and(|of| of.any_part().is_some_and(|part| Arc::ptr_eq(part, chunk)))
     }
 
-    /// Whether the object at `offset` cannot be read above with all that it refers to, because something of it is in the
-    /// lower folder. Where that is not known, it cannot.
-    pub(crate) fn is_below_alone(&self, offset: u64) -> Result<bool> {
-        let above = self.above.load(Ordering::Acquire);
+    /// Whether it is not known that the object at `offset` is above with all that it reaches, as far as `above` says.
+    pub(crate) fn is_in_question(&self, offset: u64, above: &Above) -> Result<bool> {
         // References point back: nothing before the first chunk below is in question.
-        if offset < self.first_below.load(Ordering::Acquire) || above != 0 && offset >= above {
+        if offset < self.first_below.load(Ordering::Acquire) || above.has(offset) {
             return Ok(false);
         }
-        let chunk = self.chunk(offset).filter(|chunk| chunk.is_lower() && above != 0);
+        let chunk = self.chunk(offset).filter(|chunk| chunk.is_lower() && above.has_parts());
         let Some(part) = chunk.as_ref().and_then(|chunk| chunk.part()) else { return Ok(true) };
         match self.entry(part, offset) {
-            Err(error) if spoils(&error) => Ok(true),
+            Err(error) if is_made_up_for(&error) => Ok(true),
             entry => Ok(!entry?.is_some_and(|entry| entry.is_object)),
         }
-    }
-
-    /// From logical offset `above` on all is above with what it refers to, and so are objects in parts; 0 where that is not
-    /// known.
-    pub(crate) fn set_above(&self, above: u64) {
-        self.above.store(above, Ordering::Release);
     }
 }

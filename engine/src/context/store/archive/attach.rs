@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::cache::Cache;
 use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place};
 use crate::context::files::chunk_files::{Chunk, Files};
-use crate::context::files::control::{Control, Horizon, Row, State};
+use crate::context::files::control::{Above, Control, Horizon, Row, State};
 use crate::context::files::paths;
 use crate::context::files::record::Tag;
 use crate::context::files::volume::{self, FoundChunk};
@@ -178,13 +178,13 @@ impl Store {
         // A thread that misses a file may read the new control file and find what is below before this does.
         let there = self.pack.chunks_of(0..found.last().map_or(0, |found| found.row.number + 1));
         // What recent commits have of what was found is not above until the next round.
-        writer.control.above = 0;
+        writer.control.above = Above::default();
+        tip.drop_round(&mut writer);
         if let Err(error) = tip.write_places(&self.pack, &mut writer) {
             writer.control = before;
             return Err(error);
         }
         self.control.horizon = Horizon::default();
-        self.pack.set_above(0);
         writer.below = Below::default();
         let count = found.len() as u64;
         let old = self.put_found(there, &found);

@@ -12,9 +12,9 @@ use crate::context::files::chunk_files::Chunk;
 use crate::context::files::chunk_reader::ChunkReader;
 use crate::context::files::collecting::marks::Marks;
 use crate::context::files::collecting::rewrite::{Compared, Comparing, Rewriting};
-use crate::context::files::control::{Row, State};
+use crate::context::files::control::{Above, Row, State};
 use crate::context::files::hash_index::HashIndex;
-use crate::context::files::pack::{Pack, spoils};
+use crate::context::files::pack::{Pack, is_made_up_for};
 use crate::context::files::sparse::SparseFile;
 use crate::context::files::volume;
 use crate::context::pieces::node::Load;
@@ -22,88 +22,232 @@ use crate::context::store::Store;
 use crate::context::store::collection::Round;
 use crate::context::store::tip::{Tip, Writer};
 use crate::disk::{Disk, Lock, remove_quietly};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
+use crate::sync::lock;
+
+/// What is read to find out what to do counts as a chunk when it has cost so many bytes.
+const UNIT: u64 = 16 << 20;
+
+/// So many parts are named by one control file, whatever that takes.
+const UNNAMED_MAX: usize = 4096;
 
 impl Store {
-    /// Begins a round to chunk `line`, which begins at logical offset `edge`, unless one is under way; `false` when there is
-    /// nothing to do.
-    pub(super) fn has_begun_round(&self, line: u64, edge: u64) -> Result<bool> {
+    /// Brings above what all from chunk `line` on has of older ones, which begins at logical offset `edge`, and moves these;
+    /// works on at most `most` chunks, and returns on how many.
+    pub(super) fn bring_above(
+        &mut self,
+        lower: &Arc<dyn Disk>,
+        (line, edge): (u64, u64),
+        most: u64,
+    ) -> Result<u64> {
+        let mut work = Work { most, done: 0 };
+        while work.is_left() && self.is_round_due(line, edge)? {
+            // An index that cannot be written, as on a full disk, keeps no chunk from going: it is made again with the folder.
+            drop(self.settled_index());
+            let tip = self.tip()?;
+            let alone = volume::lock(lower)?;
+            self.expect_folder(lower)?;
+            let begun = tip.writer()?.below.round.take();
+            let mut round = begun.map_or_else(|| self.begin_round(line, edge), Ok)?;
+            let moving = Moving { tip: &tip, pack: &self.pack, lower, alone: alone.as_deref() };
+            let outcome = moving.go_on(&self.index, &mut round, &mut work);
+            let mut writer = lock(&tip.writer);
+            match outcome {
+                Ok(true) => {}
+                // What was lost below when it was marked is there again: what that reaches is found by another round.
+                Err(Stop::Over(error)) => {
+                    writer.below.round = Some(round);
+                    tip.drop_round(&mut writer);
+                    return Err(error);
+                }
+                Ok(false) => writer.below.round = Some(round),
+                // An error leaves it as it was, but for what was done.
+                Err(Stop::Call(error)) => {
+                    writer.below.round = Some(round);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(work.done.min(most))
+    }
+
+    /// Whether there is anything to do. One that cannot end because of what is lost below makes way for another that moves
+    /// more chunks.
+    fn is_round_due(&self, line: u64, edge: u64) -> Result<bool> {
         let tip = self.tip()?;
-        let seen = {
-            let writer = tip.writer()?;
-            if writer.below.round.is_some() {
+        let mut writer = tip.writer()?;
+        let moves = |writer: &Writer| {
+            let mut rows = writer.control.chunks.iter();
+            rows.any(|row| row.state == State::Whole && row.number < line)
+        };
+        if let Some(round) = &writer.below.round {
+            let is_stuck = round.is_stuck && round.line < line && moves(&writer);
+            if !is_stuck {
                 return Ok(true);
             }
-            let rows = &writer.control.chunks;
-            let moves = rows.iter().any(|row| row.state == State::Whole && row.number < line);
-            let (below, above) = (&writer.below, writer.control.above);
-            let is_due = below.is_wanted || !below.has_ended || above == 0 || edge < above;
-            // Before the first chunk there is nothing.
-            if edge == 0
-                || !moves && !(rows.iter().any(is_below) && (is_due || self.has_spoiled_part()))
-            {
-                return Ok(false);
-            }
-            (writer.chunk.number, writer.append.end().offset)
-        };
-        let kept = self.kept_below(edge)?;
-        let mut marks = Marks::begin_below(&self.pack, edge, &kept)?;
-        while !marks.go_on(&self.pack, u64::MAX)?.1 {}
-        tip.writer()?.below.round = Some(Round { marks, line, edge, seen, next: 0 });
-        Ok(true)
+            tip.drop_round(&mut writer);
+        }
+        let (below, above) = (&writer.below, writer.control.above);
+        let is_known = above.from != 0 && above.until == 0 && !above.is_round && edge >= above.from;
+        let is_due = below.is_wanted || !below.has_ended || !is_known;
+        let has_below = writer.control.chunks.iter().any(is_below);
+        // Before the first chunk there is nothing.
+        Ok(edge != 0 && (moves(&writer) || has_below && (is_due || self.has_suspect_part())))
     }
 
     /// Whether something above was found damaged, or not there.
-    fn has_spoiled_part(&self) -> bool {
+    fn has_suspect_part(&self) -> bool {
         let chunks = self.pack.chunks();
-        chunks.iter().any(|chunk| chunk.any_part().is_some() && chunk.part().is_none())
+        chunks.iter().any(|chunk| chunk.any_part().is_some_and(|part| part.is_suspect()))
+    }
+
+    /// `Invalid` when chunks of this store may not go to this lower folder, whose lock is held.
+    fn expect_folder(&self, lower: &Arc<dyn Disk>) -> Result<()> {
+        volume::remove_leftovers(&**lower)?;
+        let tip = self.tip()?;
+        let writer = tip.writer()?;
+        volume::expect_room(&**lower, writer.control.store, writer.control.epoch)?;
+        self.expect_archive(&writer.control, &**lower)
+    }
+
+    fn begin_round(&self, line: u64, edge: u64) -> Result<Round> {
+        let seen = {
+            let tip = self.tip()?;
+            let writer = tip.writer()?;
+            (writer.chunk.number, writer.append.end().offset)
+        };
+        let kept = self.kept_below(edge)?;
+        let marks = Marks::begin_below(&self.pack, edge, &kept)?;
+        Ok(Round {
+            marks,
+            line,
+            edge,
+            seen,
+            next: 0,
+            unnamed: Vec::new(),
+            unnamed_bytes: 0,
+            spent: 0,
+            lost: None,
+            is_stuck: false,
+        })
+    }
+}
+
+/// How much a call may do, and has done, in chunks.
+struct Work {
+    most: u64,
+    done: u64,
+}
+
+impl Work {
+    fn is_left(&self) -> bool {
+        self.done < self.most
+    }
+
+    /// Reading has cost `bytes` more.
+    fn spend(&mut self, round: &mut Round, bytes: u64) {
+        round.spent += bytes;
+        self.done += round.spent / UNIT;
+        round.spent %= UNIT;
+    }
+}
+
+/// Why a round does not go on.
+enum Stop {
+    /// The call fails; the next one goes on.
+    Call(Error),
+    /// So does this round, and another is to begin.
+    Over(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Call(error)
     }
 }
 
 /// Who moves chunks, and where from and to.
-pub(super) struct Moving<'a> {
-    pub(super) tip: &'a Tip,
-    pub(super) pack: &'a Pack,
-    pub(super) lower: &'a Arc<dyn Disk>,
-    pub(super) alone: Option<&'a dyn Lock>,
+struct Moving<'a> {
+    tip: &'a Tip,
+    pack: &'a Pack,
+    lower: &'a Arc<dyn Disk>,
+    alone: Option<&'a dyn Lock>,
 }
 
 impl Moving<'_> {
-    /// Moves old chunks, the oldest first, and then writes parts anew that have other records than they should, until
-    /// `done` is `most`; returns whether the round is at its end.
-    pub(super) fn go_on(
+    /// Goes on with the marks, then moves old chunks, the oldest first, and then writes parts anew that have other records than
+    /// they should, until the work is done; returns whether the round is at its end.
+    fn go_on(
         &self,
-        writer: &mut Writer,
-        index: &mut HashIndex,
+        index: &crate::sync::Mutex<HashIndex>,
         round: &mut Round,
-        most: u64,
-        done: &mut u64,
-    ) -> Result<bool> {
-        let (seen, is_news) = round.marks.look_on(self.pack, round.seen)?;
-        if is_news {
-            round.next = 0;
+        work: &mut Work,
+    ) -> std::result::Result<bool, Stop> {
+        if !self.mark(round, work)? {
+            return Ok(false);
         }
-        while !round.marks.go_on(self.pack, u64::MAX)?.1 {}
-        round.seen = seen;
+        let mut index = lock(index);
+        let mut guard = self.tip.writer()?;
+        let writer = &mut *guard;
+        if !self.look_on(writer, round, work)? {
+            return Ok(false);
+        }
         let is_old = |row: &&Row, line| row.state == State::Whole && row.number < line;
-        while *done < most
+        while work.is_left()
             && let Some(row) = writer.control.chunks.iter().find(|row| is_old(row, round.line))
         {
             let row = *row;
-            self.cover(writer, index, row.number)?;
-            self.move_down(writer, &round.marks, row)?;
+            self.cover(writer, &mut index, row.number)?;
+            self.move_down(writer, round, row)?;
             self.tip.remove_doomed(writer, u64::MAX)?;
-            *done += 1;
+            work.done += 1;
         }
-        while *done < most {
-            if !self.renew_next(writer, round)? {
-                self.end(writer, round)?;
+        let renewed = self.renew(writer, round, work);
+        if !matches!(renewed, Ok(false)) {
+            // At the end, or where it is not known when there is more.
+            self.name(writer, round)?;
+        }
+        self.tip.remove_doomed(writer, u64::MAX)?;
+        if !renewed? {
+            return Ok(false);
+        }
+        if let Some(error) = round.marks.take_lost() {
+            return Err(Stop::Over(error));
+        }
+        self.end(writer, round)?;
+        Ok(true)
+    }
+
+    /// Goes on with the marks; returns whether all is marked.
+    fn mark(&self, round: &mut Round, work: &mut Work) -> Result<bool> {
+        while work.is_left() {
+            let (spent, is_done) = round.marks.go_on(self.pack, UNIT - round.spent)?;
+            work.spend(round, spent);
+            if is_done {
                 return Ok(true);
             }
-            self.tip.remove_doomed(writer, u64::MAX)?;
-            *done += 1;
         }
         Ok(false)
+    }
+
+    /// Marks what was written since it last did so has of old chunks, and what was kept since; returns whether all is marked.
+    fn look_on(&self, writer: &mut Writer, round: &mut Round, work: &mut Work) -> Result<bool> {
+        loop {
+            if round.marks.has_late() && round.next > 0 {
+                // Parts that were compared are compared again.
+                self.name(writer, round)?;
+                (round.next, round.lost, round.is_stuck) = (0, None, false);
+            }
+            if !self.mark(round, work)? {
+                return Ok(false);
+            }
+            let (seen, read) = round.marks.look_on(self.pack, round.seen)?;
+            work.spend(round, read);
+            if seen == round.seen && !round.marks.has_late() {
+                return Ok(true);
+            }
+            round.seen = seen;
+        }
     }
 
     /// Saves the index, if it covers less than up to chunk `number`, so that no opening has to ask the folder.
@@ -119,8 +263,8 @@ impl Moving<'_> {
         Ok(())
     }
 
-    /// Moves the chunk of `row` to the lower folder, and what `marks` has of it to a file above.
-    fn move_down(&self, writer: &mut Writer, marks: &Marks, row: Row) -> Result<()> {
+    /// Moves the chunk of `row` to the lower folder, and what is marked of it to a file above.
+    fn move_down(&self, writer: &mut Writer, round: &Round, row: Row) -> Result<()> {
         let (pack, lower) = (self.pack, self.lower);
         let below = Row { state: State::Lower(None), ..row };
         let fresh = Chunk::collected(pack.cache(), pack.store, writer.control.epoch, &below);
@@ -132,37 +276,89 @@ impl Moving<'_> {
         })?;
         writer.syncs += 2;
         writer.written_bytes += fresh.end();
-        let part = self.write_part(writer, marks, row, &old)?;
+        let part = self.write_part(writer, &round.marks, row, &old)?;
         drop(old);
+        if part.is_some() {
+            self.sync_names(writer)?;
+        }
         volume::expect_alone(&**lower, self.alone)?;
         let row = Row { state: State::Lower(part), ..row };
-        self.tip.put_place(pack, writer, row).map(drop)
+        self.tip.put_places(pack, writer, &[row], round.edge).map(drop)
     }
 
-    /// Writes the part of the next chunk below anew that has other records than it should; `false` when there is none.
-    fn renew_next(&self, writer: &mut Writer, round: &mut Round) -> Result<bool> {
-        while let Some(row) = writer
-            .control
-            .chunks
-            .iter()
-            .find(|row| row.number >= round.next && row.number < round.line && is_below(row))
-        {
-            let row = *row;
-            let chunk = self.pack.numbered(row.number).expect("it is in the pack as in the table");
-            if !has_marked(self.pack, &round.marks, &chunk)? {
-                let part = self.write_part(writer, &round.marks, row, &chunk)?;
-                drop(chunk);
-                let renewed = Row { state: State::Lower(part), ..row };
-                self.tip.put_place(self.pack, writer, renewed)?;
-                round.next = row.number + 1;
-                return Ok(true);
+    /// Writes the parts of chunks below anew that have other records than they should, as far as the work goes; `true` when
+    /// there are no more. What is lost below is passed, until all others are as they should be.
+    fn renew(&self, writer: &mut Writer, round: &mut Round, work: &mut Work) -> Result<bool> {
+        while work.is_left() {
+            let rows = writer.control.rows(round.next..round.line);
+            let Some(row) = rows.iter().find(|row| is_below(row)).copied() else {
+                let Some(lost) = round.lost.take() else { return Ok(true) };
+                (round.next, round.is_stuck) = (lost, true);
+                continue;
+            };
+            match self.renew_part(writer, round, work, row) {
+                Err(error) if is_lost(&error) && !round.is_stuck => {
+                    round.lost.get_or_insert(row.number);
+                }
+                renewed => renewed?,
             }
             round.next = row.number + 1;
         }
         Ok(false)
     }
 
-    /// Writes what `marks` has of `chunk` to a file above, durably; none where that is nothing.
+    /// The same of the chunk of `row`.
+    fn renew_part(
+        &self,
+        writer: &mut Writer,
+        round: &mut Round,
+        work: &mut Work,
+        row: Row,
+    ) -> Result<()> {
+        let chunk = self.pack.numbered(row.number).expect("it is in the pack as in the table");
+        let (read, is_equal) = has_marked(self.pack, &round.marks, &chunk)?;
+        work.spend(round, read);
+        if is_equal {
+            return Ok(());
+        }
+        let part = self.write_part(writer, &round.marks, row, &chunk)?;
+        drop(chunk);
+        work.done += 1;
+        round.unnamed.push(Row { state: State::Lower(part), ..row });
+        round.unnamed_bytes += part.map_or(0, |part| part.bytes);
+        // A control file has a row for each chunk: it is written when as much was written of parts.
+        if round.unnamed_bytes >= writer.control_bytes || round.unnamed.len() >= UNNAMED_MAX {
+            self.name(writer, round)?;
+            self.tip.remove_doomed(writer, u64::MAX)?;
+        }
+        Ok(())
+    }
+
+    /// Has the control file name the parts that were written.
+    fn name(&self, writer: &mut Writer, round: &mut Round) -> Result<()> {
+        if round.unnamed.is_empty() {
+            return Ok(());
+        }
+        self.sync_names(writer)?;
+        volume::expect_alone(&**self.lower, self.alone)?;
+        self.tip.put_places(self.pack, writer, &round.unnamed, round.edge)?;
+        round.unnamed.clear();
+        round.unnamed_bytes = 0;
+        Ok(())
+    }
+
+    /// Makes the names of new parts durable.
+    fn sync_names(&self, writer: &mut Writer) -> Result<()> {
+        writer.check_lock()?;
+        // A name that a failed sync may have lost is never synced again as if it could come back.
+        writer.poisoned = true;
+        self.tip.disk.sync_directory("")?;
+        writer.poisoned = false;
+        writer.syncs += 1;
+        Ok(())
+    }
+
+    /// Writes what `marks` has of `chunk` to a file above, synced; none where that is nothing. Its name is not durable.
     fn write_part(
         &self,
         writer: &mut Writer,
@@ -190,12 +386,7 @@ impl Moving<'_> {
                 return Err(error);
             }
         };
-        writer.check_lock()?;
-        // A name that a failed sync may have lost is never synced again as if it could come back.
-        writer.poisoned = true;
-        disk.sync_directory("")?;
-        writer.poisoned = false;
-        writer.syncs += 2;
+        writer.syncs += 1;
         let State::Sparse(part) = written.state else { return Ok(None) };
         writer.written_bytes += part.bytes;
         Ok(Some(part))
@@ -203,29 +394,38 @@ impl Moving<'_> {
 
     /// All that is above is what it should be.
     fn end(&self, writer: &mut Writer, round: &Round) -> Result<()> {
-        let before = std::mem::replace(&mut writer.control.above, round.edge);
-        if before != round.edge
+        let above = Above { from: round.edge, until: 0, is_round: false };
+        let before = std::mem::replace(&mut writer.control.above, above);
+        if before != above
             && let Err(error) = self.tip.write_places(self.pack, writer)
         {
             writer.control.above = before;
             return Err(error);
         }
-        self.pack.set_above(round.edge);
         (writer.below.has_ended, writer.below.is_wanted) = (true, false);
         Ok(())
     }
 }
 
-/// Whether what is above of `chunk`, which is below, is what `marks` has of it.
-fn has_marked(pack: &Pack, marks: &Marks, chunk: &Arc<Chunk>) -> Result<bool> {
+/// Whether the error is one of a read below of what is not there, or damaged there.
+fn is_lost(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Missing | Kind::Corrupt | Kind::Invalid)
+}
+
+/// Whether what is above of `chunk`, which is below, is what `marks` has of it, and what was read to see that.
+fn has_marked(pack: &Pack, marks: &Marks, chunk: &Arc<Chunk>) -> Result<(u64, bool)> {
     let is_kept = marks.keeps(chunk);
-    let Some(part) = chunk.part().filter(|_| is_kept) else {
-        return Ok(!is_kept && chunk.above().is_none());
+    let part = chunk.part().filter(|part| is_kept && !part.is_suspect());
+    let Some(part) = part else {
+        return Ok((0, !is_kept && chunk.above().is_none()));
     };
-    let compare = || {
+    let mut read = 0;
+    let mut compare = || {
         let mut comparing = Comparing::begin(pack, part)?;
         loop {
-            match comparing.go_on(pack, marks, u64::MAX)?.1 {
+            let (bytes, compared) = comparing.go_on(pack, marks, u64::MAX)?;
+            read += bytes;
+            match compared {
                 Compared::NotYet => {}
                 Compared::Equal => break,
                 Compared::Differs => return Ok(false),
@@ -240,10 +440,10 @@ fn has_marked(pack: &Pack, marks: &Marks, chunk: &Arc<Chunk>) -> Result<bool> {
     };
     match compare() {
         // It is made anew of what is below.
-        Err(error) if spoils(&error) => {
+        Err(error) if is_made_up_for(&error) => {
             part.spoil();
-            Ok(false)
+            Ok((read, false))
         }
-        equal => equal,
+        equal => Ok((read, equal?)),
     }
 }

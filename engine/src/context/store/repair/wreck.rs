@@ -348,7 +348,10 @@ impl Wreck {
             Some(row) => self.part(&row, Some(row), found, gathered, scratch)?,
             None => None,
         };
+        // Nothing is collected of what is below: what has its number above are parts.
+        let is_below = row.is_some_and(|row| matches!(row.state, State::Lower(_)));
         if part.is_none()
+            && !is_below
             && let Some(piece) = self.collected(number, row, found, later, gathered, scratch)?
         {
             return Ok(Some(piece));
@@ -386,17 +389,24 @@ impl Wreck {
         gathered: &mut Gathered,
         scratch: &Arc<dyn Disk>,
     ) -> Result<Option<SparseFile>> {
+        // A round that was cut off leaves parts that nothing names: copies, too.
         let named = match row.map(|row| row.state) {
-            Some(State::Lower(Some(part))) => Some(part.generation),
+            Some(State::Lower(part)) => part.map(|part| part.generation),
             None if self.control.is_none() => None,
             _ => return Ok(None),
         };
-        let newest = || found.generations.iter().max().copied();
-        let named = named.filter(|named| found.generations.contains(named)).or_else(newest);
-        let Some(generation) = named.filter(|_| of.base != u64::MAX) else { return Ok(None) };
-        let piece = self.sparse((of.number, generation, None), Some(*of), gathered, scratch)?;
-        let state = piece.map(|piece| piece.row.state);
-        Ok(state.and_then(|state| if let State::Sparse(part) = state { Some(part) } else { None }))
+        if of.base == u64::MAX {
+            return Ok(None);
+        }
+        let mut generations = found.generations.clone();
+        generations.sort_unstable_by_key(|generation| (Some(*generation) == named, *generation));
+        while let Some(generation) = generations.pop() {
+            let piece = self.sparse((of.number, generation, None), Some(*of), gathered, scratch)?;
+            if let Some(State::Sparse(part)) = piece.map(|piece| piece.row.state) {
+                return Ok(Some(part));
+            }
+        }
+        Ok(None)
     }
 
     /// What collections have left of the chunk of this number, in the newest of its files that can be read.
