@@ -72,6 +72,9 @@ pub struct Arguments {
     /// Commits that collections keep
     #[arg(long, value_name = "COMMITS", requires = "collect_every", value_parser = clap::value_parser!(u64).range(1..))]
     keep: Option<u64>,
+    /// Keep every commit: instead of collecting, move old chunks to this folder, missing or empty
+    #[arg(long, value_name = "DIR", requires = "collect_every", conflicts_with_all = ["memory", "reader"])]
+    lower: Option<PathBuf>,
     /// Let a reader look at the newest commit and at old ones meanwhile, twenty times a second
     #[arg(long, requires = "collect_every", conflicts_with = "memory")]
     reader: bool,
@@ -144,6 +147,7 @@ pub fn small(folder: &Path) -> Result<Report> {
         pages_mib: 16,
         collect_every: None,
         keep: None,
+        lower: None,
         reader: false,
         sight: sight::Flags::default(),
     };
@@ -162,6 +166,7 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
         Some(folder) => OsDisk::create(folder)?,
         None => MemoryDisk::seeded(1),
     };
+    let lower = arguments.lower.as_deref().map(OsDisk::create).transpose()?;
     let timings = arguments.sight.timings();
     let mut tracing = sight::Tracing::to(arguments.sight.trace.as_deref())?;
     let options = Options {
@@ -170,6 +175,7 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
         objects_bytes: arguments.objects_mib << 20,
         hashes_bytes: arguments.hashes_mib << 20,
         pages_bytes: arguments.pages_mib << 20,
+        lower: lower.map(|lower| lower as Arc<dyn Disk>),
         ..Options::default()
     };
     let mut store = Store::create(Arc::clone(&disk), options.clone())?;
@@ -187,6 +193,8 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
     }
     store.close()?;
     let start = Instant::now();
+    // The newest commit is read without the lower folder, if there is one.
+    let options = Options { lower: None, ..options };
     let store = Store::open(Arc::clone(&disk), options.clone())?;
     let tree = store.checkout(&last)?;
     report.open_seconds = start.elapsed().as_secs_f64();

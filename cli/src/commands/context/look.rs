@@ -447,6 +447,7 @@ pub fn du(place: &Place, format: Format) -> Outcome {
     };
     let notation = place.notation();
     let mut rows: Vec<(Vec<u8>, u64, u64)> = Vec::new();
+    let (mut bar, mut counted) = (Progress::endless("values counted", Unit::Items), 0);
     tree.fold::<&[u8]>(&[], Some(Depth::Ge(1)), Order::Sorted, |path, tree| {
         if path.len() == 1 {
             rows.push((path[0].clone(), 0, 0));
@@ -455,6 +456,8 @@ pub fn du(place: &Place, format: Format) -> Outcome {
             let row = rows.last_mut().expect("a child comes before what is below it");
             row.1 += 1;
             row.2 += value.len() as u64;
+            counted += 1;
+            bar.set(counted);
         }
         Ok(())
     })?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use varvite::context::CommitHash;
-use varvite::context::{Change, CommitInfo, Keep, Options, Store, Tree};
+use varvite::context::{Change, ChunkState, CommitInfo, Keep, Options, Store, Tree};
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
@@ -29,6 +29,9 @@ pub(super) struct Collected {
     /// The same commits in a new store.
     fresh_bytes: u64,
     blocks_while_collecting: u64,
+    /// With --lower: chunks there, and their bytes.
+    lower_chunks: u64,
+    lower_bytes: u64,
     /// What a reader found meanwhile, if there was one.
     followed_finds: u64,
     /// The course of it, for so many blocks each as there are between two collections.
@@ -57,6 +60,9 @@ const LATE_STEP_NS: u64 = 4_200_000;
 pub(super) struct Collector {
     every: u64,
     keep: u64,
+    /// Instead of collecting, chunks move to a lower folder; while they do, those from before this commit.
+    moves: bool,
+    line: Option<CommitHash>,
     folder: Option<PathBuf>,
     blocks: u64,
     /// Processor time, of blocks alone while nothing is collected, of blocks and steps while something is.
@@ -90,6 +96,8 @@ impl Collector {
         Ok(Some(Collector {
             every,
             keep,
+            moves: arguments.lower.is_some(),
+            line: None,
             folder: folder.map(Path::to_owned),
             blocks: 0,
             quiet: (0, 0),
@@ -142,11 +150,10 @@ impl Collector {
         // One that is due while another is under way begins when that is over.
         if !self.is_under_way && self.blocks >= self.due {
             self.due = (self.blocks / self.every + 1) * self.every;
-            self.is_under_way = store.collect_keeping(&Keep::Newest(self.keep))?;
+            self.is_under_way = self.begin(store)?;
             self.begun = (self.blocks, store.collect_status()?.left_bytes);
         } else if self.is_under_way {
-            self.is_under_way = store.collect_step(self.credits)?;
-            self.collections += u64::from(!self.is_under_way);
+            self.go_on(store)?;
         } else {
             self.quiet = (self.quiet.0 + 1, self.quiet.1 + block_ns);
             return Ok(0);
@@ -170,6 +177,23 @@ impl Collector {
         Ok(step)
     }
 
+    fn begin(&mut self, store: &mut Store) -> Result<bool> {
+        if !self.moves {
+            return store.collect_keeping(&Keep::Newest(self.keep));
+        }
+        self.line = store.log(self.keep as usize)?.pop();
+        Ok(self.line.is_some())
+    }
+
+    fn go_on(&mut self, store: &mut Store) -> Result<()> {
+        self.is_under_way = match &self.line {
+            Some(line) => store.archive(line, 1)? > 0,
+            None => store.collect_step(self.credits)?,
+        };
+        self.collections += u64::from(!self.is_under_way);
+        Ok(())
+    }
+
     /// Whether less of the work is done, of which `left` bytes are left, than of the time until the next is due,
     /// in which there shall be a tenth to spare.
     fn is_late(&self, passed: u64, left: u64) -> bool {
@@ -187,8 +211,7 @@ impl Collector {
     pub(super) fn end(&mut self, store: &mut Store) -> Result<()> {
         while self.is_under_way {
             let start = thread_cpu_ns();
-            self.is_under_way = store.collect_step(self.credits)?;
-            self.collections += u64::from(!self.is_under_way);
+            self.go_on(store)?;
             self.pause_ns += thread_cpu_ns() - start;
             self.look();
         }
@@ -198,7 +221,9 @@ impl Collector {
     /// Makes a new store with the same commits, to compare.
     pub(super) fn report(mut self, arguments: &Arguments, store: &Store) -> Result<Collected> {
         let share = |(blocks, ns): (u64, u64)| ns as f64 / blocks.max(1) as f64;
-        let fresh_bytes = fresh(arguments, store)?;
+        let fresh_bytes = if self.moves { 0 } else { fresh(arguments, store)? };
+        let chunks = store.chunks();
+        let lower_chunks = chunks.iter().filter(|it| it.state == ChunkState::Lower).count();
         Ok(Collected {
             collections: self.collections,
             collect_cpu_seconds: self.pause_ns as f64 / 1e9,
@@ -208,6 +233,8 @@ impl Collector {
             peak_disk_bytes: self.peak_disk_bytes,
             fresh_bytes,
             blocks_while_collecting: self.busy.0,
+            lower_chunks: lower_chunks as u64,
+            lower_bytes: store.archived_bytes(),
             followed_finds: self.reader.map_or(0, |reader| reader.finds()),
             windows: self.windows,
         })
@@ -258,6 +285,7 @@ impl Collected {
             ("throughput meanwhile", format!("{:.2}", self.throughput_while_collecting)),
             ("most on disk", print::bytes(self.peak_disk_bytes)),
             ("the same in a new store", print::bytes(self.fresh_bytes)),
+            ("in the lower folder", print::bytes(self.lower_bytes)),
         ]);
         print::line(&table.to_string())
     }
