@@ -4,6 +4,9 @@
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
+/// How many lines are where something begins.
+const STARTS: usize = 4;
+
 /// Asks for the lines of `bytes` from `start` for `length` bytes, as far as they exist.
 #[inline]
 pub fn lines(bytes: &[u8], start: usize, length: usize) {
@@ -22,6 +25,22 @@ pub fn whole<T>(thing: &T) {
     }
 }
 
+/// Asks for the first lines of `things`; the processor itself sees that they are read one after the other, and
+/// asks for those that follow.
+#[inline]
+pub fn start<T>(things: &[T]) {
+    let start = things.as_ptr().cast::<u8>();
+    for at in (0..size_of_val(things).min(STARTS * LINE_BYTES)).step_by(LINE_BYTES) {
+        address(start.wrapping_add(at));
+    }
+}
+
+/// Asks for the line `bytes` bytes after the beginning of `thing`.
+#[inline]
+pub fn after<T>(thing: &T, bytes: usize) {
+    address(std::ptr::from_ref(thing).cast::<u8>().wrapping_add(bytes));
+}
+
 /// Asks for the line where `thing` begins.
 #[inline]
 pub fn line<T>(thing: &T) {
@@ -31,7 +50,7 @@ pub fn line<T>(thing: &T) {
 #[inline]
 fn address(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and faults on no address; this one is of a live value.
+    // SAFETY: a prefetch reads nothing and faults on no address.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(address.cast());
@@ -51,6 +70,9 @@ mod tests {
             lines(&bytes, start, length);
         }
         lines(&[], 0, 64);
+        start(&bytes);
+        start::<u64>(&[]);
+        after(&bytes, 100_000);
         whole(&bytes);
         whole(&());
         line(&bytes[199]);

@@ -205,6 +205,7 @@ impl<'a> Batch<'a> {
         while let Some((node, next)) = stack.last_mut() {
             if let Some((step, child)) = node.next_live(*next) {
                 *next = step;
+                node.prefetch_after(step);
                 if !self.placed.has(Arc::as_ptr(child)) {
                     let child = Arc::clone(child);
                     child.prefetch_live();

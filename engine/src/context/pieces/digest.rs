@@ -82,6 +82,7 @@ fn waves(root: &Arc<Node>) -> Vec<Vec<&Node>> {
             if child.hash.get().is_some() {
                 continue;
             }
+            node.prefetch_after(next);
             if let Some(height) = shared.get(&Arc::as_ptr(child)) {
                 top.height = top.height.max(height + 1);
             } else {

@@ -525,7 +525,8 @@ impl Node {
         match &self.body {
             Body::Leaf { leaf, .. } => leaf.prefetch(),
             Body::Branch(branch) => {
-                branch.pointers.first().into_iter().for_each(prefetch::line);
+                prefetch::start(&branch.pointers);
+                branch.hashes.with(prefetch::start);
                 branch.changes.prefetch();
             }
         }
@@ -571,6 +572,14 @@ impl Node {
                 let Branch { pointers, changes, .. } = branch;
                 for index in (0..changes.steps(pointers.len())).filter_map(|step| changes.at(step))
                 {
+    /// Asks for the memory of the live child that a walk visits after those before step `from`, which was
+    /// itself asked for before, so that the walk does not wait for what it looks at first.
+    pub(crate) fn prefetch_after(&self, from: usize) {
+        if let Some((_, child)) = self.next_live(from) {
+            child.prefetch_buffers();
+        }
+    }
+
                     let pointer = &mut pointers[index];
                     if let Target::Live(child) = &pointer.target
                         && let Slot::StoredNode(offset) = node(child)

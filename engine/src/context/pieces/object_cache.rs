@@ -104,6 +104,12 @@ pub(crate) struct ObjectCache<T> {
     bytes: AtomicU64,
     /// Bytes of those that are dear.
     dear_bytes: AtomicU64,
+/// The way that is taken first by what has this tag.
+#[inline]
+fn first_way(tag: u16) -> usize {
+    usize::from(tag) % WAYS
+}
+
     /// The set from which the next eviction for room starts.
     hand: AtomicU64,
 }
@@ -128,7 +134,10 @@ impl<T: Held> ObjectCache<T> {
         let hash = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let index = (u128::from(hash) * self.sets.len() as u128) >> 64;
         // Bits that the choice of the set hardly uses.
-        self.sets.get(index as usize).map(|set| (&set.0, (hash >> 16) as u16))
+        let tag = (hash >> 16) as u16;
+        // It is most likely there, and then the two lines of memory that it takes come at once.
+        prefetch::after(&set.0, Self::WAYS_AT + first_way(tag) * size_of::<Way<T>>());
+        Some((&set.0, tag))
     }
 
     #[inline]
@@ -149,14 +158,58 @@ impl<T: Held> ObjectCache<T> {
     /// Asks for the memory where a lookup of an offset begins.
     pub(crate) fn prefetch(&self, offset: u64) {
         if let Some((set, _)) = self.set(offset) {
+    /// Memory of that class that nobody needs, with whatever is in it.
+    pub(crate) fn spare(&self, class: usize) -> Option<T> {
+        let mut spares = lock(&self.spares);
+        let spare = spares.classes.get_mut(class)?.pop()?;
+        let bytes = spare.bytes() as u64;
+        spares.bytes -= bytes;
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        Some(spare)
+    }
+
+    /// Keeps the memory of what was taken out for [`ObjectCache::spare`], if some can be kept.
+    pub(crate) fn give(&self, gone: T) {
+        let (Some(class), bytes) = (gone.class(), gone.bytes() as u64) else { return };
+        let most = self.budget_bytes / SPARE_PART;
+        let mut surplus = None;
+        let mut spares = lock(&self.spares);
+        if spares.classes.is_empty() && most > 0 {
+            spares.classes.resize_with(CLASSES, Vec::new);
+        }
+        if spares.bytes + bytes > most {
+            // Whatever is seldom asked for makes room by and by.
+            spares.hand = (spares.hand + 1) % CLASSES;
+            let hand = spares.hand;
+            surplus = spares.classes.get_mut(hand).and_then(Vec::pop);
+            if let Some(surplus) = &surplus {
+                let bytes = surplus.bytes() as u64;
+                spares.bytes -= bytes;
+                self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            }
+        }
+        if spares.bytes + bytes <= most {
+            spares.bytes += bytes;
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+            spares.classes[class].push(gone);
+        }
+        drop(spares);
+        drop(surplus);
+    }
+
+    /// The set of an offset, and what it is told by there.
             prefetch::line(set);
         }
     }
 
     /// Keeps what is for an offset, which is never 0.
+        let set = self.sets.get(index as usize)?;
     pub(crate) fn insert(&self, offset: u64, node: T) {
         self.insert_as(offset, node, false, &mut |_, _| {});
     }
+
+    /// About where the ways of a set begin.
+    const WAYS_AT: usize = size_of::<Mutex<()>>() + std::mem::offset_of!(Set<T>, ways);
 
     /// The same for what may be dear; `evicted` gets what is dear and goes.
     pub(crate) fn insert_as(
@@ -174,7 +227,8 @@ impl<T: Held> ObjectCache<T> {
             if set.find(tag, offset).is_some() {
                 return;
             }
-            let free = set.ways.iter().position(|known| known.offset == 0);
+            let mut from_first = (0..WAYS).map(|step| (first_way(tag) + step) % WAYS);
+            let free = from_first.find(|way| set.ways[*way].offset == 0);
             let way = free.unwrap_or_else(|| set.victim());
             let gone = set.is_dear(way).then_some(set.ways[way].offset);
             let freed = self.forget(&mut set, way);

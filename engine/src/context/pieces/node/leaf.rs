@@ -155,8 +155,9 @@ impl Leaf {
 
     /// Asks for the memory where its buffers begin.
     pub(super) fn prefetch(&self) {
-        self.names.first().into_iter().for_each(prefetch::line);
-        self.entries.first().into_iter().for_each(prefetch::line);
+        prefetch::start(&self.names);
+        prefetch::start(&self.entries);
+        self.hashes.with(prefetch::start);
         self.changes.prefetch();
     }
 
