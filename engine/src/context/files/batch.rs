@@ -16,7 +16,7 @@ use crate::context::pieces::changes::{Form, Since};
 use crate::context::pieces::digest;
 use crate::context::pieces::entry::{self, Places};
 use crate::context::pieces::kept::Kept;
-use crate::context::pieces::node::{Base, Body, Embedded, Node, Slot};
+use crate::context::pieces::node::{Base, Body, Embedded, Load, Node, Slot};
 use crate::error::Result;
 use crate::format::codec::Encoder;
 use crate::prefetch;
@@ -127,12 +127,12 @@ impl<'a> Batch<'a> {
             sink: None,
             barrier: None,
             start,
-            out: Encoder::new(),
+            out: Encoder::over(pack.buffer()),
             placed: Placed::default(),
             order: Vec::new(),
             known,
             fresh: Objects::new(),
-            body: Vec::new(),
+            body: pack.buffer(),
         }
     }
 
@@ -380,6 +380,7 @@ impl<'a> Batch<'a> {
 
     /// Ends the batch.
     pub(crate) fn finish(self) -> Written {
+        self.pack.give_buffer(self.body);
         Written {
             placed: self.placed,
             order: self.order,
@@ -419,7 +420,7 @@ impl Written {
     /// have let go of them, or they are copied.
     pub(crate) fn settle(self, pack: &Pack) {
         let Written { placed, mut order, .. } = self;
-        let mut scratch = Vec::new();
+        let mut scratch = pack.buffer();
         // Parents first: once a parent is clean, or gone, it holds its children no more. Who is asked for by
         // address is further on in the order, and so alive.
         while let Some((mut node, settled)) = order.pop() {
@@ -428,11 +429,10 @@ impl Written {
             let own = Arc::make_mut(&mut node);
             own.settle(form, |child| placed.slot(child), |value| placed.value(value));
             let hashes = own.take_hashes();
-            let mut is_hot = false;
+            let (mut is_hot, mut gone) = (false, (None, None));
             if let Some(old) = own.base.replace(base) {
                 // A chain seldom looks back: the piece that this one replaces makes room at once.
-                pack.objects.take(old.offset);
-                pack.hashes.take(old.offset);
+                gone = (pack.objects.take(old.offset), pack.hashes.take(old.offset));
                 pack.evicted_hashes.forget(old.offset);
                 // An offset that comes later is one of before a clearing.
                 is_hot = base.offset.checked_sub(old.offset).is_some_and(|far| far < HOT_BYTES);
@@ -443,9 +443,19 @@ impl Written {
             // Small ones at the ends of paths are searched in their records.
             let small = if node.leads_on() { SMALL_BODY } else { MIDDLING_BODY };
             if is_hot || node.weight() > small || matches!(node.body, Body::Branch(_)) {
-                pack.objects.insert(base.offset, Kept::new(&mut node, &mut scratch));
+                let kept = Kept::new(&mut node, &mut scratch, &pack.objects);
+                pack.objects.insert(base.offset, kept);
             }
+            // It may look into the bytes of the old one.
+            pack.nodes.give(node);
+            match gone.0 {
+                Some(Kept::Node(old)) => pack.nodes.give(old),
+                Some(old) => pack.objects.give(old),
+                None => {}
+            }
+            gone.1.into_iter().for_each(|old| pack.hashes.give(old));
         }
+        pack.give_buffer(scratch);
     }
 }
 

@@ -5,10 +5,12 @@
 //! that still grows is read as it is; a record's checksum is verified whenever its bytes are read.
 //! Format document: `docs/format/pack.md`.
 
+mod buffers;
 mod swaps;
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use self::buffers::Buffers;
 use super::chunk::{Opening, Seal};
 use super::chunk_files::{Chunk, Files};
 use super::control::Row;
@@ -24,7 +26,7 @@ use crate::context::observer::{self, Meter};
 use crate::context::options::Options;
 use crate::context::pieces::changes::{Changes, Form, Since};
 use crate::context::pieces::digest;
-use crate::context::pieces::kept::{Kept, ROOM};
+use crate::context::pieces::kept::{Kept, Nodes, ROOM};
 use crate::context::pieces::node::{Base, Load, Node, Scan, Slot};
 use crate::context::pieces::object_cache::ObjectCache;
 use crate::context::pieces::recent::Recent;
@@ -35,8 +37,8 @@ use crate::format::codec::Encoder;
 use crate::format::hash::combine;
 use crate::sync::{AtomicU64, Mutex, lock};
 
-/// Bytes read at first past the page cache: most records are shorter.
-const GUESS: usize = 1024;
+/// Bytes read at first past the page cache: most records are shorter, and allocators take longer over a KiB.
+const GUESS: usize = 960;
 
 /// Bytes read at first for a hash: most of those asked for are of small directories.
 const GUESS_HASH: usize = 256;
@@ -47,6 +49,9 @@ pub(crate) const SMALL_BODY: usize = 96;
 
 /// One with a body of more bytes becomes a node when it is looked at again soon, wherever its paths lead.
 pub(crate) const MIDDLING_BODY: usize = 256;
+
+/// The part of the memory for nodes that is for those which nobody has and the next change needs.
+const NODES_PART: u64 = 32;
 
 /// How many looks at small directories count as soon. Of looks at pages it is as many as the cache has places:
 /// a page that is wanted again later than that would be gone by then.
@@ -71,10 +76,13 @@ pub(crate) struct Pack {
     pub(crate) files: Arc<Files>,
     cache: Arc<Cache>,
     pub(crate) objects: ObjectCache<Kept>,
+    /// What changed pieces are made of.
+    pub(crate) nodes: Nodes,
     /// The hashes of the children of nodes.
     pub(crate) hashes: ObjectCache<Vec<Hash>>,
     /// Those of them that were dear and had to go.
     pub(crate) evicted_hashes: EvictedHashes,
+    buffers: Buffers,
     /// Small directories that were looked at, and pages.
     recent_nodes: Recent,
     recent_pages: Recent,
@@ -149,6 +157,7 @@ impl Pack {
         evicted_hashes: EvictedHashes,
     ) -> Pack {
         let recent_pages = cache.capacity_pages().clamp(RECENT_PAGES_MIN, RECENT_PAGES_MAX);
+        let nodes_bytes = options.objects_bytes / NODES_PART;
         Pack {
             meter: options.observer.clone().map(Meter::new),
             tree_bytes: options.tree_bytes,
@@ -160,9 +169,11 @@ impl Pack {
             rereading: Mutex::new(()),
             files,
             cache,
-            objects: ObjectCache::new(options.objects_bytes),
+            objects: ObjectCache::new(options.objects_bytes - nodes_bytes),
+            nodes: Nodes::new(nodes_bytes),
             hashes: ObjectCache::new(options.hashes_bytes),
             evicted_hashes,
+            buffers: Buffers::default(),
             recent_nodes: Recent::new(RECENT_NODES),
             recent_pages: Recent::new(recent_pages as usize),
         }
@@ -439,6 +450,7 @@ impl Pack {
         let end = chunk.records_end();
         let mut position = position;
         let mut left = (length as u64).min(end.saturating_sub(position)) as usize;
+        out.reserve(left);
         while left > 0 {
             let Some(page) = self.page_worth(chunk, position, keep)? else {
                 return self.read_on(chunk, position, left, out);
@@ -588,7 +600,7 @@ impl Pack {
     /// read, in a file once memory has no room for them.
     pub(crate) fn keep_hashes(&self, offset: u64, hashes: Vec<Hash>, is_dear: bool) {
         self.hashes.insert_as(offset, hashes, is_dear, &mut |offset, hashes| {
-            self.evicted_hashes.put(offset, &hashes);
+            self.evicted_hashes.put(offset, hashes);
         });
     }
 
@@ -605,9 +617,10 @@ impl Pack {
     /// Keeps the node at `offset` in the cache.
     fn keep(&self, offset: u64, node: Node) -> Arc<Node> {
         let mut node = Arc::new(node);
-        // Most leaves are shorter.
-        let mut scratch = Vec::with_capacity(4096);
-        self.objects.insert(offset, Kept::new(&mut node, &mut scratch));
+        let mut scratch = self.buffer();
+        let kept = Kept::new(&mut node, &mut scratch, &self.objects);
+        self.give_buffer(scratch);
+        self.objects.insert(offset, kept);
         node
     }
 
@@ -655,6 +668,14 @@ impl Pack {
 }
 
 impl Load for Pack {
+    fn buffer(&self) -> Vec<u8> {
+        self.buffers.take()
+    }
+
+    fn give_buffer(&self, buffer: Vec<u8>) {
+        self.buffers.give(buffer);
+    }
+
     fn node(&self, offset: u64) -> Result<Arc<Node>> {
         if let Some(kept) = self.objects.get(offset) {
             observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
@@ -669,14 +690,17 @@ impl Load for Pack {
     fn take(&self, offset: u64) -> Result<Arc<Node>> {
         let node = if let Some(kept) = self.objects.get(offset) {
             observer::count(self.meter.as_ref(), |meter| &meter.node_hits, 1);
-            Arc::new(kept.own(offset))
+            kept.own_of(offset, &self.nodes)
         } else {
             observer::count(self.meter.as_ref(), |meter| &meter.node_misses, 1);
             Arc::new(self.read_node(offset)?)
         };
         let hashes = self.hashes.get_with(offset, |hashes| {
             (hashes.len() == node.width()).then(|| {
-                let mut own = Vec::with_capacity(hashes.len() + ROOM);
+                let room = hashes.len() + ROOM;
+                let spare = self.hashes.spare(room);
+                let mut own = spare.unwrap_or_else(|| Vec::with_capacity(room));
+                own.clear();
                 own.extend_from_slice(hashes);
                 own
             })

@@ -37,7 +37,7 @@ struct Changed {
 }
 
 /// The changes of one node.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// Whether the node has a record; all of it is new otherwise.
     tracked: bool,
@@ -48,10 +48,29 @@ pub(crate) struct Changes {
     list: Vec<Changed>,
 }
 
+impl Clone for Changes {
+    fn clone(&self) -> Self {
+        Changes { list: self.list.clone(), ..*self }
+    }
+
+    fn clone_from(&mut self, other: &Self) {
+        let mut list = std::mem::take(&mut self.list);
+        list.clone_from(&other.list);
+        *self = Changes { list, ..*other };
+    }
+}
+
 impl Changes {
     /// Those of a node that is as its full record says.
     pub(crate) fn none() -> Changes {
         Changes { tracked: true, ..Changes::default() }
+    }
+
+    /// Forgets all but the memory of its list.
+    pub(crate) fn empty(&mut self) {
+        let mut list = std::mem::take(&mut self.list);
+        list.clear();
+        *self = Changes { list, ..Changes::default() };
     }
 
     fn search(&self, index: usize) -> std::result::Result<usize, usize> {
@@ -179,16 +198,19 @@ impl Changes {
         }
     }
 
-    /// Takes what [`Changes::put`] appended.
-    pub(crate) fn take(from: &mut Decoder<'_>) -> Result<Changes> {
+    /// Becomes what [`Changes::put`] appended.
+    pub(crate) fn take(&mut self, from: &mut Decoder<'_>) -> Result<()> {
+        self.empty();
         let head = from.varint()?;
-        let mut list = Vec::with_capacity((head >> 1).min(from.remaining() as u64) as usize);
+        (self.tracked, self.removed) = (true, head & 1 == 1);
+        let count = (head >> 1).min(from.remaining() as u64) as usize;
+        self.list.reserve_exact(count);
         for _ in 0..head >> 1 {
             let one = from.varint()?;
             let (index, added) = ((one >> 1) as u32, one & 1 == 1);
-            list.push(Changed { index, recent: false, added, added_recently: false });
+            self.list.push(Changed { index, recent: false, added, added_recently: false });
         }
-        Ok(Changes { removed: head & 1 == 1, list, ..Changes::none() })
+        Ok(())
     }
 
     /// Asks for the memory where they begin.

@@ -41,6 +41,9 @@ pub(crate) fn node(root: &Arc<Node>, load: Option<&dyn Load>) -> Result<Hash> {
             digester.batch(batch)?;
         }
     }
+    if let Some(load) = load {
+        load.give_buffer(digester.bytes);
+    }
     Ok(*root.hash.get().expect("the root is in the last wave"))
 }
 
@@ -79,10 +82,10 @@ fn waves(root: &Arc<Node>) -> Vec<Vec<&Node>> {
         let node = top.node;
         if let Some((next, child)) = node.next_live(top.next) {
             top.next = next;
+            node.prefetch_after(next);
             if child.hash.get().is_some() {
                 continue;
             }
-            node.prefetch_after(next);
             if let Some(height) = shared.get(&Arc::as_ptr(child)) {
                 top.height = top.height.max(height + 1);
             } else {
@@ -119,7 +122,8 @@ struct Digester<'a> {
 
 impl Digester<'_> {
     fn new(load: Option<&dyn Load>) -> Digester<'_> {
-        let (bytes, spans, places) = (Vec::new(), Vec::new(), Vec::new());
+        let bytes = load.map(Load::buffer).unwrap_or_default();
+        let (spans, places) = (Vec::new(), Vec::new());
         Digester { load, bytes, spans, places, names: [Vec::new(), Vec::new()], inside: Vec::new() }
     }
 

@@ -13,16 +13,17 @@
 //! ```
 
 mod branch;
+mod nodes;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use self::branch::KeptBranch;
-use super::changes::Changes;
+pub(crate) use self::nodes::Nodes;
 use super::directory;
 use super::entry;
 use super::node::{Base, Body, Embedded, Leaf, Node, Scan, Slot, Target};
-use super::object_cache::Held;
+use super::object_cache::{Held, ObjectCache};
 use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
 use crate::error::Result;
@@ -54,9 +55,43 @@ pub(crate) enum Kept {
     Branch(KeptBranch),
 }
 
-/// Bytes that something in bytes takes: two counts and what the allocator adds come on top.
+/// What something in bytes takes beside them: two counts and what the allocator adds.
+const BESIDE: usize = 3 * size_of::<usize>();
+
+/// Bytes that something in bytes takes.
 fn bytes_of(bytes: &[u8]) -> usize {
-    bytes.len() + 3 * size_of::<usize>()
+    bytes.len() + BESIDE
+}
+
+/// What bytes of a length take in steps, of which a larger one is coarser, and the number of steps; none when
+/// they are many.
+fn steps_of(length: usize) -> Option<(usize, usize)> {
+    let bytes = length + BESIDE;
+    let (step, before, from) = match bytes {
+        ..=1024 => (32, 0, 0),
+        ..=2048 => (64, 32, 1024),
+        ..=4096 => (128, 48, 2048),
+        _ => return None,
+    };
+    let steps = (bytes - from).div_ceil(step);
+    Some((from + steps * step, before + steps))
+}
+
+/// The bytes in `scratch` with memory of the cache's, if it has some that would do; a few zeros may follow them.
+fn bytes_in(scratch: &mut Vec<u8>, cache: &ObjectCache<Kept>) -> Arc<[u8]> {
+    let Some((bytes, class)) = steps_of(scratch.len()) else { return Arc::from(&scratch[..]) };
+    scratch.resize(bytes - BESIDE, 0);
+    // What a node still looks into is no memory for another.
+    while let Some(spare) = cache.spare(class) {
+        let (Kept::Leaf(KeptLeaf(mut bytes)) | Kept::Branch(KeptBranch(mut bytes))) = spare else {
+            continue;
+        };
+        if let Some(room) = Arc::get_mut(&mut bytes) {
+            room.copy_from_slice(scratch);
+            return bytes;
+        }
+    }
+    Arc::from(&scratch[..])
 }
 
 /// A leaf in bytes.
@@ -73,17 +108,29 @@ impl Held for Kept {
             Kept::Branch(branch) => bytes_of(&branch.0),
         }
     }
+
+    fn class(&self) -> Option<usize> {
+        let (Kept::Leaf(KeptLeaf(bytes)) | Kept::Branch(KeptBranch(bytes))) = self else {
+            return None;
+        };
+        let (taken, class) = steps_of(bytes.len())?;
+        (taken == bytes_of(bytes)).then_some(class)
+    }
 }
 
 impl Kept {
     /// The clean node `node`, which was read from or written to where its base says. Uses the memory of
-    /// `scratch`.
-    pub(crate) fn new(node: &mut Arc<Node>, scratch: &mut Vec<u8>) -> Kept {
-        if let Some(leaf) = KeptLeaf::new(node, scratch) {
-            return Kept::Leaf(leaf);
+    /// `scratch`, and such as `cache` has to spare.
+    pub(crate) fn new(
+        node: &mut Arc<Node>,
+        scratch: &mut Vec<u8>,
+        cache: &ObjectCache<Kept>,
+    ) -> Kept {
+        if KeptLeaf::put(node, scratch).is_some() {
+            return Kept::Leaf(KeptLeaf(bytes_in(scratch, cache)));
         }
-        if let Some(branch) = KeptBranch::new(node, scratch) {
-            return Kept::Branch(branch);
+        if KeptBranch::put(node, scratch).is_some() {
+            return Kept::Branch(KeptBranch(bytes_in(scratch, cache)));
         }
         if let Some(own) = Arc::get_mut(node)
             && let Body::Leaf { leaf, .. } = &mut own.body
@@ -109,6 +156,23 @@ impl Kept {
             Kept::Leaf(leaf) => leaf.node(offset, ROOM),
             Kept::Branch(branch) => branch.node(offset),
         }
+    }
+
+    /// The same, with the memory of one of `nodes` where that would do.
+    pub(crate) fn own_of(&self, offset: u64, nodes: &Nodes) -> Arc<Node> {
+        let mut node = match self {
+            Kept::Node(node) if matches!(node.body, Body::Branch(_)) => nodes.branch(),
+            Kept::Node(node) => nodes.leaf(node.width() + ROOM),
+            Kept::Leaf(leaf) => nodes.leaf(leaf.count() + ROOM),
+            Kept::Branch(_) => nodes.branch(),
+        };
+        let own = Arc::get_mut(&mut node).expect("nobody else has it");
+        match self {
+            Kept::Leaf(leaf) => leaf.fill(offset, ROOM, own),
+            Kept::Branch(branch) => branch.fill(offset, own),
+            Kept::Node(node) => own.copy_from(node),
+        }
+        node
     }
 
     /// See [`Load::scan`](super::node::Load::scan).
@@ -140,12 +204,10 @@ const DIGITS: u8 = 2;
 const HEAD: usize = 2 + 1 + 1 + 8 + size_of::<Hash>();
 
 impl KeptLeaf {
-    /// A leaf that is better kept in bytes; none of another node.
-    fn new(node: &Node, scratch: &mut Vec<u8>) -> Option<KeptLeaf> {
+    /// Puts the bytes of a leaf that is better kept so into `scratch`; none of another node.
+    fn put(node: &Node, scratch: &mut Vec<u8>) -> Option<()> {
         let Body::Leaf { leaf, flat } = &node.body else { return None };
-        // Paths lead through whole directories more often than they end in a piece of one.
-        let is_large = leaf.len() > WIDTH_MAX || leaf.names().len() > NAMES_MAX;
-        if is_large || *flat && node.leads_on() {
+        if leaf.len() > WIDTH_MAX || leaf.names().len() > NAMES_MAX {
             return None;
         }
         let (base, hash) = (node.base?, node.hash.get()?);
@@ -177,7 +239,7 @@ impl KeptLeaf {
         let mut out = Encoder::after(std::mem::take(scratch));
         node.changes().put(&mut out);
         *scratch = out.finish();
-        Some(KeptLeaf(Arc::from(&scratch[..])))
+        Some(())
     }
 
     fn count(&self) -> usize {
@@ -252,19 +314,27 @@ impl KeptLeaf {
         Ok(None)
     }
 
-    /// The node, which was at logical offset `offset`, with room for `more` entries. Its small directories
-    /// stay where they are.
+    /// The node, which was at logical offset `offset`, with room for `more` entries.
     fn node(&self, offset: u64, more: usize) -> Node {
+        let mut node = Node::leaf(Leaf::default(), false);
+        self.fill(offset, more, &mut node);
+        node
+    }
+
+    /// Makes `node`, a leaf, that node. Its small directories stay where they are.
+    fn fill(&self, offset: u64, more: usize, node: &mut Node) {
+        let Body::Leaf { leaf, flat } = &mut node.body else {
+            unreachable!("a leaf was asked for")
+        };
         let (start, names, changes) = self.starts();
         let (digits, count) = (self.digits(), self.count());
         let length = (changes - names) << u8::from(digits);
-        let mut all = Vec::with_capacity(length + more * length.div_ceil(count.max(1)));
+        let all = leaf.renew(count + more, length + more * length.div_ceil(count.max(1)));
         if digits {
-            entry::unpack_hex(&self.0[names..changes], &mut all);
+            entry::unpack_hex(&self.0[names..changes], all);
         } else {
             all.extend_from_slice(&self.0[names..changes]);
         }
-        let mut leaf = Leaf::named(all, count + more);
         let mut shared = None;
         for index in 0..count {
             let (what, range, name) = self.ranges(index);
@@ -274,14 +344,13 @@ impl KeptLeaf {
             });
             leaf.push_slot(name.end << u8::from(digits), slot);
         }
-        let mut node = Node::leaf(leaf, self.0[2] & FLAT != 0);
+        *flat = self.0[2] & FLAT != 0;
         let (under, hash) = self.0[4..HEAD].split_at(8);
         let under = u64::from_le_bytes(under.try_into().expect("eight bytes"));
         node.base = Some(Base { offset, patches: self.0[3], under });
         node.hash = Hash::try_from(hash).expect("as long as a hash").into();
-        let mut from = Decoder::new("", 0, &self.0[changes..]);
-        *node.changes_mut() = Changes::take(&mut from).expect("they are as they were put there");
-        node
+        let taken = node.changes_mut().take(&mut Decoder::new("", 0, &self.0[changes..]));
+        taken.expect("they are as they were put there");
     }
 }
 
@@ -322,7 +391,7 @@ fn slot(what: u8, bytes: &[u8], embedded: impl FnOnce() -> Embedded) -> Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::pieces::changes::{Form, Since};
+    use crate::context::pieces::changes::{Changes, Form, Since};
     use crate::context::pieces::node::INLINE;
 
     struct Draw(u64);
@@ -392,6 +461,12 @@ mod tests {
         node
     }
 
+    fn kept_leaf(node: &Node) -> Option<KeptLeaf> {
+        let mut bytes = Vec::new();
+        KeptLeaf::put(node, &mut bytes)?;
+        Some(KeptLeaf(bytes_in(&mut bytes, &ObjectCache::new(0))))
+    }
+
     fn leaf_of(node: &Node) -> &Leaf {
         let Body::Leaf { leaf, .. } = &node.body else { panic!("it is a leaf") };
         leaf
@@ -404,10 +479,10 @@ mod tests {
     #[test]
     fn a_leaf_in_bytes_is_the_leaf_it_was() {
         let (mut draw, mut digits) = (Draw(3), 0);
-        let mut scratch = Vec::new();
+        let (mut scratch, cache) = (Vec::new(), ObjectCache::new(1 << 20));
         for round in 0..if cfg!(miri) { 20 } else { 3_000 } {
             let before = Arc::new(draw.node());
-            let kept = Kept::new(&mut Arc::clone(&before), &mut scratch);
+            let kept = Kept::new(&mut Arc::clone(&before), &mut scratch, &cache);
             let Kept::Leaf(bytes) = &kept else {
                 panic!("round {round}: a piece is kept in bytes")
             };
@@ -438,11 +513,59 @@ mod tests {
     }
 
     #[test]
+    fn steps_of_bytes_are_as_long_as_they_say_and_in_order() {
+        let mut before = (0, 0);
+        for length in 1..5_000 {
+            let Some((bytes, class)) = steps_of(length) else {
+                assert!(length + BESIDE > 4096);
+                continue;
+            };
+            let own = length + BESIDE;
+            assert!(bytes >= own && bytes - own < 128 && (bytes - own) * 16 <= own.max(512));
+            assert_eq!(steps_of(bytes - BESIDE), Some((bytes, class)));
+            assert!(before == (bytes, class) || before.0 < bytes && before.1 < class);
+            before = (bytes, class);
+        }
+        assert_eq!(before, (4096, 64));
+    }
+
+    #[test]
+    fn bytes_take_the_memory_of_others_that_nobody_looks_into() {
+        let mut draw = Draw(11);
+        let (mut scratch, cache) = (Vec::new(), ObjectCache::new(1 << 22));
+        let nodes = Nodes::new(1 << 16);
+        let (mut reused, mut held) = (0, Vec::new());
+        for round in 0..if cfg!(miri) { 20 } else { 3_000_u64 } {
+            let before = Arc::new(draw.node());
+            let spares = cache.bytes();
+            let kept = Kept::new(&mut Arc::clone(&before), &mut scratch, &cache);
+            reused += u64::from(cache.bytes() < spares);
+            let after = kept.own_of(round + 1, &nodes);
+            let (a, b) = (leaf_of(&before), leaf_of(&after));
+            assert_eq!((a.len(), a.names()), (b.len(), b.names()), "round {round}");
+            assert!((0..a.len()).all(|index| a.slot(index).same(b.slot(index))), "round {round}");
+            assert_eq!((&before.hash, changes(&before)), (&after.hash, changes(&after)));
+            // Some are looked into still when their bytes are given up.
+            if round % 3 == 0 {
+                held.push((before, after));
+            } else {
+                nodes.give(after);
+            }
+            cache.give(kept);
+        }
+        for (before, after) in held {
+            let (a, b) = (leaf_of(&before), leaf_of(&after));
+            assert!((0..a.len()).all(|index| a.slot(index).same(b.slot(index))));
+        }
+        assert!(reused > if cfg!(miri) { 0 } else { 500 }, "{reused}");
+    }
+
+    #[test]
     fn a_path_leads_through_small_directories_of_a_leaf_in_bytes() {
         let mut leaf = Leaf::default();
         leaf.push(b"0a", Slot::Embedded(entry::single(b"x", &Slot::value(b"1")).unwrap()));
         leaf.push(b"0b", Slot::value(b"2"));
-        let kept = KeptLeaf::new(&clean(leaf, false), &mut Vec::new()).unwrap();
+        let kept = kept_leaf(&clean(leaf, false)).unwrap();
         let found = |path: &[&[u8]]| kept.find(path).unwrap();
         assert!(matches!(found(&[b"0a", b"x"]), Some((2, Slot::Inline { length: 1, .. }))));
         assert!(matches!(found(&[b"0a", b"y"]), Some((1, Slot::Embedded(_)))));
@@ -453,11 +576,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_often_or_is_too_large_stays_a_node() {
-        let is_node = |leaf, flat| KeptLeaf::new(&clean(leaf, flat), &mut Vec::new()).is_none();
+    fn what_is_too_large_stays_a_node() {
+        let is_node = |leaf, flat| kept_leaf(&clean(leaf, flat)).is_none();
         let mut leads_on = Leaf::default();
         leads_on.push(b"a", Slot::StoredNode(3));
-        assert!(is_node(leads_on.clone(), true) && !is_node(leads_on, false));
+        assert!(!is_node(leads_on.clone(), true) && !is_node(leads_on, false));
         for (name, expected) in [(NAMES_MAX, false), (NAMES_MAX + 1, true)] {
             let mut leaf = Leaf::default();
             leaf.push(&vec![b'n'; name], Slot::value(b""));
@@ -480,7 +603,7 @@ mod tests {
         leaf.push(b"a", Slot::Embedded(entry::single(b"x", &Slot::value(b"1")).unwrap()));
         leaf.push(&vec![b'n'; 60_000], Slot::value(b""));
         let node = clean(leaf, true);
-        let kept = KeptLeaf::new(&node, &mut Vec::new()).unwrap();
+        let kept = kept_leaf(&node).unwrap();
         let again = kept.node(9, 0);
         assert_eq!(Arc::strong_count(&kept.0), 2);
         assert!(again.bytes() > 2 * 60_000, "the bytes are counted as long as they are held");
@@ -493,13 +616,13 @@ mod tests {
     #[test]
     fn directories_of_a_node_that_stays_one_are_gathered() {
         let mut leaf = Leaf::default();
-        for name in 0..10_u8 {
+        for name in 0..WIDTH_MAX as u8 {
             leaf.push(&[name], Slot::Embedded(entry::single(b"x", &Slot::value(b"1")).unwrap()));
         }
         leaf.push(b"z", Slot::StoredNode(3));
         let mut node = Arc::new(clean(leaf, true));
         let before = node.bytes();
-        let kept = Kept::new(&mut node, &mut Vec::new());
+        let kept = Kept::new(&mut node, &mut Vec::new(), &ObjectCache::new(0));
         assert!(matches!(kept, Kept::Node(_)) && Held::bytes(&kept) < before);
     }
 }

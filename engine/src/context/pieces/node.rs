@@ -56,6 +56,14 @@ pub(crate) trait Load: Send + Sync + std::fmt::Debug {
     fn hash(&self, offset: u64) -> Result<Hash>;
     /// Takes note that a change made so many bytes live.
     fn note(&self, _bytes: u64) {}
+    /// An empty buffer for a moment's use, which most likely has memory.
+    fn buffer(&self) -> Vec<u8> {
+        Vec::new()
+    }
+    /// Takes back what [`Load::buffer`] gave.
+    fn give_buffer(&self, buffer: Vec<u8>) {
+        drop(buffer);
+    }
     /// Distinguishes packs, because offsets mean nothing in another one.
     fn identity(&self) -> u64;
     /// What the handles of one store have in common; none where nothing else has the same offsets.
@@ -212,6 +220,15 @@ impl Branch {
         Branch { depth, pointers, unknown, turnover: None, hashes, changes }
     }
 
+    /// Makes it a branch without pointers that has room for `count`.
+    pub(crate) fn renew(&mut self, depth: u32, count: usize, unknown: u64) {
+        (self.depth, self.unknown, self.turnover) = (depth, unknown, None);
+        self.pointers.clear();
+        self.pointers.reserve_exact(count);
+        self.hashes.own().clear();
+        self.changes.empty();
+    }
+
     pub(crate) fn hashes(&self) -> &Hashes {
         &self.hashes
     }
@@ -360,6 +377,40 @@ impl Node {
             node.before = hash;
         }
         node
+    }
+
+    /// Forgets all but the memory of its buffers; it holds nothing live.
+    pub(crate) fn empty(&mut self) {
+        (self.base, self.before, self.hash) = (None, UNKNOWN, OnceLock::new());
+        match &mut self.body {
+            Body::Leaf { leaf, .. } => leaf.empty(),
+            Body::Branch(branch) => branch.renew(0, 0, 0),
+        }
+    }
+
+    /// Makes it the same as `other`, which is clean, in its own memory. Both are leaves, or both branches.
+    pub(crate) fn copy_from(&mut self, other: &Node) {
+        match (&mut self.body, &other.body) {
+            (Body::Leaf { leaf, flat }, Body::Leaf { leaf: from, flat: from_flat }) => {
+                leaf.copy_from(from);
+                *flat = *from_flat;
+            }
+            (Body::Branch(branch), Body::Branch(from)) => {
+                branch.renew(from.depth, from.pointers.len() + 1, from.unknown);
+                branch.pointers.extend_from_slice(&from.pointers);
+                branch.changes.clone_from(&from.changes);
+            }
+            (body, from) => *body = from.clone(),
+        }
+        (self.base, self.before, self.hash) = (other.base, other.before, other.hash.clone());
+    }
+
+    /// How many children it has memory for.
+    pub(crate) fn room(&self) -> usize {
+        match &self.body {
+            Body::Leaf { leaf, .. } => leaf.room(),
+            Body::Branch(branch) => branch.pointers.capacity(),
+        }
     }
 
     /// Whether it is what it was when it was read, with the hash `hash`.
@@ -520,6 +571,14 @@ impl Node {
         }
     }
 
+    /// Asks for the memory of the live child that a walk visits after those before step `from`, which was
+    /// itself asked for before, so that the walk does not wait for what it looks at first.
+    pub(crate) fn prefetch_after(&self, from: usize) {
+        if let Some((_, child)) = self.next_live(from) {
+            child.prefetch_buffers();
+        }
+    }
+
     /// Asks for the memory where its buffers begin; it itself should be at hand.
     pub(crate) fn prefetch_buffers(&self) {
         match &self.body {
@@ -572,14 +631,6 @@ impl Node {
                 let Branch { pointers, changes, .. } = branch;
                 for index in (0..changes.steps(pointers.len())).filter_map(|step| changes.at(step))
                 {
-    /// Asks for the memory of the live child that a walk visits after those before step `from`, which was
-    /// itself asked for before, so that the walk does not wait for what it looks at first.
-    pub(crate) fn prefetch_after(&self, from: usize) {
-        if let Some((_, child)) = self.next_live(from) {
-            child.prefetch_buffers();
-        }
-    }
-
                     let pointer = &mut pointers[index];
                     if let Target::Live(child) = &pointer.target
                         && let Slot::StoredNode(offset) = node(child)

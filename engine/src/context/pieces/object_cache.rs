@@ -24,6 +24,26 @@ pub(crate) trait Held: Clone {
 
     /// Memory that it takes.
     fn bytes(&self) -> usize;
+
+    /// What it has in common with those that its memory would do for, a number below [`CLASSES`]; none when
+    /// its memory is for no other.
+    fn class(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// How many classes there may be.
+const CLASSES: usize = 320;
+
+/// The part of the budget that memory without content may take.
+const SPARE_PART: u64 = 32;
+
+/// Memory of those that went, by class.
+struct Spares<T> {
+    classes: Vec<Vec<T>>,
+    bytes: u64,
+    /// The class that gives one up next, when there are enough.
+    hand: usize,
 }
 
 impl Held for Arc<Node> {
@@ -40,6 +60,10 @@ impl Held for Vec<Hash> {
 
     fn bytes(&self) -> usize {
         self.capacity() * size_of::<Hash>() + 2 * size_of::<usize>()
+    }
+
+    fn class(&self) -> Option<usize> {
+        Some(self.capacity()).filter(|capacity| (1..CLASSES).contains(capacity))
     }
 }
 
@@ -80,6 +104,12 @@ impl<T> Default for Set<T> {
     }
 }
 
+/// The way that is taken first by what has this tag.
+#[inline]
+fn first_way(tag: u16) -> usize {
+    usize::from(tag) % WAYS
+}
+
 impl<T> Set<T> {
     #[inline]
     fn find(&self, tag: u16, offset: u64) -> Option<usize> {
@@ -101,15 +131,11 @@ impl<T> Set<T> {
 pub(crate) struct ObjectCache<T> {
     sets: Box<[AlignedSet<T>]>,
     budget_bytes: u64,
+    /// Of all that is kept, memory without content included.
     bytes: AtomicU64,
+    spares: Mutex<Spares<T>>,
     /// Bytes of those that are dear.
     dear_bytes: AtomicU64,
-/// The way that is taken first by what has this tag.
-#[inline]
-fn first_way(tag: u16) -> usize {
-    usize::from(tag) % WAYS
-}
-
     /// The set from which the next eviction for room starts.
     hand: AtomicU64,
 }
@@ -123,41 +149,12 @@ impl<T: Held> ObjectCache<T> {
             sets: (0..count).map(|_| AlignedSet(Mutex::new(Set::default()))).collect(),
             budget_bytes: budget_bytes - count * set_bytes,
             bytes: AtomicU64::new(0),
+            spares: Mutex::new(Spares { classes: Vec::new(), bytes: 0, hand: 0 }),
             dear_bytes: AtomicU64::new(0),
             hand: AtomicU64::new(0),
         }
     }
 
-    #[inline]
-    fn set(&self, offset: u64) -> Option<(&Mutex<Set<T>>, u16)> {
-        // Offsets are no input of anybody's choice, so one multiplication scatters them.
-        let hash = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let index = (u128::from(hash) * self.sets.len() as u128) >> 64;
-        // Bits that the choice of the set hardly uses.
-        let tag = (hash >> 16) as u16;
-        // It is most likely there, and then the two lines of memory that it takes come at once.
-        prefetch::after(&set.0, Self::WAYS_AT + first_way(tag) * size_of::<Way<T>>());
-        Some((&set.0, tag))
-    }
-
-    #[inline]
-    pub(crate) fn get(&self, offset: u64) -> Option<T> {
-        self.get_with(offset, T::clone)
-    }
-
-    /// What `each` makes of what is kept for an offset.
-    #[inline]
-    pub(crate) fn get_with<R>(&self, offset: u64, each: impl FnOnce(&T) -> R) -> Option<R> {
-        let (set, tag) = self.set(offset)?;
-        let mut set = lock(set);
-        let way = set.find(tag, offset)?;
-        set.used |= 1 << way;
-        set.ways[way].held.as_ref().map(each)
-    }
-
-    /// Asks for the memory where a lookup of an offset begins.
-    pub(crate) fn prefetch(&self, offset: u64) {
-        if let Some((set, _)) = self.set(offset) {
     /// Memory of that class that nobody needs, with whatever is in it.
     pub(crate) fn spare(&self, class: usize) -> Option<T> {
         let mut spares = lock(&self.spares);
@@ -198,18 +195,48 @@ impl<T: Held> ObjectCache<T> {
     }
 
     /// The set of an offset, and what it is told by there.
+    #[inline]
+    fn set(&self, offset: u64) -> Option<(&Mutex<Set<T>>, u16)> {
+        // Offsets are no input of anybody's choice, so one multiplication scatters them.
+        let hash = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let index = (u128::from(hash) * self.sets.len() as u128) >> 64;
+        let set = self.sets.get(index as usize)?;
+        // Bits that the choice of the set hardly uses.
+        let tag = (hash >> 16) as u16;
+        // It is most likely there, and then the two lines of memory that it takes come at once.
+        prefetch::after(&set.0, Self::WAYS_AT + first_way(tag) * size_of::<Way<T>>());
+        Some((&set.0, tag))
+    }
+
+    /// About where the ways of a set begin.
+    const WAYS_AT: usize = size_of::<Mutex<()>>() + std::mem::offset_of!(Set<T>, ways);
+
+    #[inline]
+    pub(crate) fn get(&self, offset: u64) -> Option<T> {
+        self.get_with(offset, T::clone)
+    }
+
+    /// What `each` makes of what is kept for an offset.
+    #[inline]
+    pub(crate) fn get_with<R>(&self, offset: u64, each: impl FnOnce(&T) -> R) -> Option<R> {
+        let (set, tag) = self.set(offset)?;
+        let mut set = lock(set);
+        let way = set.find(tag, offset)?;
+        set.used |= 1 << way;
+        set.ways[way].held.as_ref().map(each)
+    }
+
+    /// Asks for the memory where a lookup of an offset begins.
+    pub(crate) fn prefetch(&self, offset: u64) {
+        if let Some((set, _)) = self.set(offset) {
             prefetch::line(set);
         }
     }
 
     /// Keeps what is for an offset, which is never 0.
-        let set = self.sets.get(index as usize)?;
     pub(crate) fn insert(&self, offset: u64, node: T) {
         self.insert_as(offset, node, false, &mut |_, _| {});
     }
-
-    /// About where the ways of a set begin.
-    const WAYS_AT: usize = size_of::<Mutex<()>>() + std::mem::offset_of!(Set<T>, ways);
 
     /// The same for what may be dear; `evicted` gets what is dear and goes.
     pub(crate) fn insert_as(
@@ -217,12 +244,12 @@ impl<T: Held> ObjectCache<T> {
         offset: u64,
         node: T,
         is_dear: bool,
-        evicted: &mut dyn FnMut(u64, T),
+        evicted: &mut dyn FnMut(u64, &T),
     ) {
         let bytes = node.bytes() as u64;
         let most = (self.budget_bytes / 4).min(u32::MAX.into());
         let Some((set, tag)) = self.set(offset).filter(|_| bytes <= most) else { return };
-        let (gone, before, mut total) = {
+        let (gone, before) = {
             let mut set = lock(set);
             if set.find(tag, offset).is_some() {
                 return;
@@ -241,16 +268,19 @@ impl<T: Held> ObjectCache<T> {
             }
             let before = set.ways[way].held.replace(node);
             // While the lock is held: who takes it out counts it as gone.
-            let total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes - freed;
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
             self.bytes.fetch_sub(freed, Ordering::Relaxed);
-            (gone, before, total)
+            (gone, before)
         };
         // What goes is freed here, where no find waits for it.
-        if let Some((offset, node)) = gone.zip(before) {
-            evicted(offset, node);
+        if let Some(before) = before {
+            if let Some(offset) = gone {
+                evicted(offset, &before);
+            }
+            self.give(before);
         }
-        while total > self.budget_bytes {
-            total = self.make_room(evicted);
+        while self.bytes() > self.budget_bytes {
+            self.make_room(evicted);
         }
     }
 
@@ -277,13 +307,13 @@ impl<T: Held> ObjectCache<T> {
     }
 
     /// Evicts what the set under the hand has that was not used, dear ones only when others take less than
-    /// an eighth; returns what is taken afterwards.
-    fn make_room(&self, evicted: &mut dyn FnMut(u64, T)) -> u64 {
+    /// an eighth.
+    fn make_room(&self, evicted: &mut dyn FnMut(u64, &T)) {
         let dear_bytes = self.dear_bytes.load(Ordering::Relaxed);
         let spares_dear = dear_bytes < self.budget_bytes - self.budget_bytes / 8;
         let index = self.hand.fetch_add(1, Ordering::Relaxed) % self.sets.len() as u64;
         let mut freed: [Option<(Option<u64>, T)>; WAYS] = [const { None }; WAYS];
-        let total = {
+        {
             let mut bytes = 0;
             let mut set = lock(&self.sets[index as usize].0);
             let spared = if spares_dear { set.dear } else { 0 };
@@ -296,17 +326,17 @@ impl<T: Held> ObjectCache<T> {
                 }
             }
             set.used &= spared;
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes
-        };
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
         for (dear, node) in freed.into_iter().flatten() {
             if let Some(offset) = dear {
-                evicted(offset, node);
+                evicted(offset, &node);
             }
+            self.give(node);
         }
-        total
     }
 
-    /// Bytes that nodes take now.
+    /// Bytes that nodes take now, and what is kept for others.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -371,7 +401,7 @@ mod tests {
         let cache: ObjectCache<Vec<Hash>> = ObjectCache::new(1 << 20);
         let gone = std::cell::RefCell::new(Vec::new());
         let mut evicted =
-            |offset: u64, hashes: Vec<Hash>| gone.borrow_mut().push((offset, hashes.len()));
+            |offset: u64, hashes: &Vec<Hash>| gone.borrow_mut().push((offset, hashes.len()));
         for offset in 1..=300 {
             cache.insert_as(offset, hashes(), true, &mut evicted);
         }
@@ -397,6 +427,35 @@ mod tests {
             cache.take(offset);
         }
         (1..20_000).for_each(|offset| drop(cache.take(offset)));
-        assert_eq!((cache.bytes(), cache.dear_bytes.load(Ordering::Relaxed)), (0, 0));
+        let spares = lock(&cache.spares).bytes;
+        assert_eq!((cache.bytes(), cache.dear_bytes.load(Ordering::Relaxed)), (spares, 0));
+    }
+
+    #[test]
+    fn memory_of_what_goes_is_for_what_comes() {
+        let hashes = |count: usize| vec![[7; 32]; count];
+        let cache: ObjectCache<Vec<Hash>> = ObjectCache::new(1 << 20);
+        assert!(cache.spare(32).is_none() && cache.spare(CLASSES).is_none());
+        let (mut made, mut most) = (0, 0);
+        for offset in 1..30_000 {
+            let count = if offset % 10 == 0 { 200 } else { 32 };
+            let spare = cache.spare(count);
+            made += usize::from(spare.is_none());
+            let mut room = spare.unwrap_or_else(|| hashes(count));
+            assert_eq!(room.capacity(), count);
+            room.fill([8; 32]);
+            cache.insert(offset, room);
+            most = most.max(lock(&cache.spares).bytes);
+            assert!(cache.bytes() <= 1 << 20);
+        }
+        assert!(made < 6_000, "{made} of 30000 were new memory");
+        assert!(0 < most && most <= (1 << 20) / SPARE_PART, "{most}");
+        // What nobody asks for gives way to what is of use.
+        (0..20 * CLASSES).for_each(|_| cache.give(hashes(100)));
+        assert!((0..10).all(|_| cache.spare(100).is_some()));
+        while cache.spare(32).or_else(|| cache.spare(100)).or_else(|| cache.spare(200)).is_some() {}
+        assert_eq!(lock(&cache.spares).bytes, 0);
+        (1..30_000).for_each(|offset| drop(cache.take(offset)));
+        assert_eq!(cache.bytes(), 0);
     }
 }

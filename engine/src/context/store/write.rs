@@ -309,6 +309,7 @@ impl Store {
         let bytes = std::mem::take(&mut written.bytes);
         let synced = self.options.durability == Durability::Synced;
         writer.append(&*self.disk, &bytes, synced, self.pack.meter())?;
+        self.pack.give_buffer(bytes);
         writer.note_commit(at);
         {
             let mut state = self.state();

@@ -56,6 +56,14 @@ impl Load for Counted<'_> {
         self.load.identity()
     }
 
+    fn buffer(&self) -> Vec<u8> {
+        self.load.buffer()
+    }
+
+    fn give_buffer(&self, buffer: Vec<u8>) {
+        self.load.give_buffer(buffer);
+    }
+
     fn note(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }

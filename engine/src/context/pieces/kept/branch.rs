@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
-use crate::context::pieces::changes::Changes;
 use crate::context::pieces::node::{Base, Body, Branch, Node, Pointer, Target};
 use crate::format::codec::{Decoder, Encoder};
 
@@ -32,8 +31,8 @@ const COUNT: usize = 4;
 pub(crate) struct KeptBranch(pub(super) Arc<[u8]>);
 
 impl KeptBranch {
-    /// A branch that is better kept in bytes; none of another node. Uses the memory of `scratch`.
-    pub(super) fn new(node: &Node, scratch: &mut Vec<u8>) -> Option<KeptBranch> {
+    /// Puts the bytes of a branch that is better kept so into `scratch`; none of another node.
+    pub(super) fn put(node: &Node, scratch: &mut Vec<u8>) -> Option<()> {
         let Body::Branch(branch) = &node.body else { return None };
         let (base, hash) = (node.base?, node.hash.get()?);
         let depth = u8::try_from(branch.depth).ok()?;
@@ -57,7 +56,7 @@ impl KeptBranch {
         out.raw(hash);
         node.changes().put(&mut out);
         *scratch = out.finish();
-        Some(KeptBranch(Arc::from(&scratch[..])))
+        Some(())
     }
 
     #[inline]
@@ -84,25 +83,30 @@ impl KeptBranch {
 
     /// The node, which was at logical offset `offset`.
     pub(super) fn node(&self, offset: u64) -> Node {
+        let mut node = Node::new(Body::Branch(Branch::new(0, Vec::new())));
+        self.fill(offset, &mut node);
+        node
+    }
+
+    /// Makes `node`, a branch, that node.
+    pub(super) fn fill(&self, offset: u64, node: &mut Node) {
+        let Body::Branch(branch) = &mut node.body else { unreachable!("a branch was asked for") };
         let mut buckets = self.buckets();
         let count = buckets.count_ones() as usize;
         let (offsets, rest) = self.0[HEAD..].split_at(OFFSET * count);
         let (counts, rest) = rest.split_at(COUNT * count);
         let (hash, changes) = rest.split_at(size_of::<Hash>());
-        let mut pointers = Vec::with_capacity(count + 1);
+        branch.renew(u32::from(self.0[0]), count + 1, self.word(18));
         for (offset, count) in offsets.as_chunks().0.iter().zip(counts.as_chunks().0) {
             let bucket = buckets.trailing_zeros() as u16;
             buckets &= buckets - 1;
             let target = Target::Stored(u64::from_le_bytes(*offset));
-            pointers.push(Pointer { bucket, count: u32::from_le_bytes(*count), target });
+            branch.pointers.push(Pointer { bucket, count: u32::from_le_bytes(*count), target });
         }
-        let branch = Branch::partial(u32::from(self.0[0]), pointers, self.word(18));
-        let mut node = Node::new(Body::Branch(branch));
         node.base = Some(Base { offset, patches: self.0[1], under: self.word(10) });
         node.hash = Hash::try_from(hash).expect("as long as a hash").into();
-        let mut from = Decoder::new("", 0, changes);
-        *node.changes_mut() = Changes::take(&mut from).expect("they are as they were put there");
-        node
+        let taken = node.changes_mut().take(&mut Decoder::new("", 0, changes));
+        taken.expect("they are as they were put there");
     }
 }
 
@@ -110,7 +114,7 @@ impl KeptBranch {
 mod tests {
     use super::*;
     use crate::context::configuration::Configuration;
-    use crate::context::pieces::changes::{Form, Since};
+    use crate::context::pieces::changes::{Changes, Form, Since};
 
     fn branch(buckets: &[u16], depth: u32, unknown: u64) -> Node {
         let pointers = buckets
@@ -139,7 +143,9 @@ mod tests {
             own.pointer_mut(0);
             own.remove(buckets.len() - 1);
             before.changes_mut().settle(Form::Patch(Since::Base));
-            let kept = KeptBranch::new(&before, &mut Vec::new()).expect("it is narrow");
+            let mut bytes = Vec::new();
+            KeptBranch::put(&before, &mut bytes).expect("it is narrow");
+            let kept = KeptBranch(Arc::from(&bytes[..]));
             let after = kept.node(1 << 50);
             let (Body::Branch(a), Body::Branch(b)) = (&before.body, &after.body) else { panic!() };
             assert_eq!((a.depth, a.count(), a.unknown()), (b.depth, b.count(), b.unknown()));
@@ -166,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_wide_or_deep_one_stays_a_node() {
-        let kept = |node: &Node| KeptBranch::new(node, &mut Vec::new()).is_some();
+        let kept = |node: &Node| KeptBranch::put(node, &mut Vec::new()).is_some();
         assert!(kept(&branch(&[63], 255, 0)) && !kept(&branch(&[64], 0, 0)));
         assert!(!kept(&branch(&[1], 256, 0)));
         let unread = Node::new(Body::Branch(Branch::new(0, Vec::new())));

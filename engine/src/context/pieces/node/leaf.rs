@@ -47,6 +47,9 @@ impl Lengths {
     }
 }
 
+/// How many entries more there is room for in what is to be changed.
+const ROOM: usize = 2;
+
 /// Room for `more` in a buffer that will be kept: to double it would waste a cache's memory.
 fn make_room<T>(buffer: &mut Vec<T>, more: usize) {
     if buffer.capacity() - buffer.len() < more {
@@ -63,9 +66,38 @@ impl Leaf {
         }
     }
 
-    /// A leaf of the names `names`, with room for `entries`, which [`Leaf::push_slot`] adds.
-    pub(crate) fn named(names: Vec<u8>, entries: usize) -> Leaf {
-        Leaf { names, entries: Vec::with_capacity(entries), ..Leaf::default() }
+    /// Makes it a leaf without entries that has room for `entries`, which [`Leaf::push_slot`] adds, and for
+    /// `names` bytes of names, which the caller puts where it says.
+    pub(crate) fn renew(&mut self, entries: usize, names: usize) -> &mut Vec<u8> {
+        self.empty();
+        self.entries.reserve_exact(entries);
+        self.names.reserve_exact(names);
+        &mut self.names
+    }
+
+    /// Makes it the same as `other` in its own memory, but for what is known of hashes, with room for a few entries
+    /// more.
+    pub(super) fn copy_from(&mut self, other: &Leaf) {
+        let count = other.len() + ROOM;
+        let names = other.names.len() + ROOM * other.names.len().div_ceil(other.len().max(1));
+        self.renew(count, names).extend_from_slice(&other.names);
+        self.lengths = other.lengths;
+        self.entries.extend_from_slice(&other.entries);
+        self.changes.clone_from(&other.changes);
+    }
+
+    /// Forgets all but the memory of its buffers.
+    pub(super) fn empty(&mut self) {
+        self.names.clear();
+        self.lengths = Lengths::None;
+        self.entries.clear();
+        self.hashes.own().clear();
+        self.changes.empty();
+    }
+
+    /// How many entries it has memory for.
+    pub(super) fn room(&self) -> usize {
+        self.entries.capacity()
     }
 
     pub(crate) fn len(&self) -> usize {
