@@ -442,7 +442,8 @@ impl Written {
             }
             // Small ones at the ends of paths are searched in their records.
             let small = if node.leads_on() { SMALL_BODY } else { MIDDLING_BODY };
-            if is_hot || node.weight() > small || matches!(node.body, Body::Branch(_)) {
+            let is_worth = is_hot || node.weight() > small || pack.objects.has_room();
+            if is_worth || matches!(node.body, Body::Branch(_)) {
                 let kept = Kept::new(&mut node, &mut scratch, &pack.objects);
                 pack.objects.insert(base.offset, kept);
             }

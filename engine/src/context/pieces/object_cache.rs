@@ -336,6 +336,11 @@ impl<T: Held> ObjectCache<T> {
         }
     }
 
+    /// Whether a good part of the budget is of no use yet.
+    pub(crate) fn has_room(&self) -> bool {
+        self.bytes() < self.budget_bytes / 2
+    }
+
     /// Bytes that nodes take now, and what is kept for others.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
