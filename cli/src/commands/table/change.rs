@@ -11,6 +11,7 @@ use varvite::{
 
 use crate::advice::RESTORE;
 use crate::progress;
+use crate::store::folder::Target;
 use crate::store::tables;
 
 /// What heads are labelled with when nothing before them had a label.
@@ -45,8 +46,8 @@ pub struct Change {
     pub snapshot: Snapshot,
     /// Whether tables are live, so that nothing is left to save.
     pub is_live: bool,
-    /// Whether the store was made for this change, and whether its folder was, too.
-    is_new: Option<bool>,
+    /// Where the store was made for this change, if it was.
+    made: Option<Target>,
 }
 
 /// How a change ended.
@@ -85,8 +86,7 @@ impl Change {
 
     /// The same; `otherwise` is the state when there is neither a live table nor a head.
     pub fn begin(folder: &Path, making: &Making, otherwise: Option<&str>) -> Result<Change> {
-        let (is_there, had_folder) = (folder.join("session").is_file(), folder.is_dir());
-        let is_live = is_there
+        let is_live = folder.join("session").is_file()
             && tables::is_live(&tables::open_read_only(folder, SessionOptions::default())?)?;
         if is_live && making.base.snapshot.is_some() {
             return Err(Error::invalid(format!(
@@ -97,10 +97,10 @@ impl Change {
         }
         let is_live = is_live || making.live;
         let options = if is_live { tables::logged() } else { SessionOptions::default() };
-        let (session, is_made) = if making.create {
+        let (session, made) = if making.create {
             tables::open_or_make(folder, options)?
         } else {
-            (tables::open(folder, options).map_err(tables::or_create)?, false)
+            (tables::open(folder, options).map_err(tables::or_create)?, None)
         };
         let current = match otherwise {
             _ if is_live => None,
@@ -111,8 +111,7 @@ impl Change {
             Some(name) => session.open_snapshot(&name, &tables::options(Verify::Quick))?,
             None => Snapshot { label: LABEL.to_owned(), payload: Vec::new(), tables: Vec::new() },
         };
-        let is_new = is_made.then_some(!had_folder);
-        Ok(Change { session, snapshot, is_live, is_new })
+        Ok(Change { session, snapshot, is_live, made })
     }
 
     /// Whether there is a table called `name`.
@@ -231,8 +230,8 @@ impl Change {
     /// Leaves everything as it was; a store that was made for this change goes again.
     pub fn give_up(self, folder: &Path) {
         drop(self.snapshot);
-        match self.is_new {
-            Some(is_new) => tables::remove_new(self.session, folder, is_new),
+        match self.made {
+            Some(target) => tables::remove_new(self.session, folder, target),
             // What went wrong before is what is told.
             None => drop(self.session.close()),
         }

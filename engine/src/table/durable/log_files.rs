@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::checkpoint::{Checkpoint, read_checkpoint};
+use super::folder::read_session;
 use super::log::{LogFile, LogPlace, scan, scan_on};
 use super::log_record::{LogEnd, LogPoint, LogRecord};
 use crate::disk::{Access, Disk, File, Mode};
@@ -65,7 +66,10 @@ pub fn beside_writer<T>(
                     .as_ref()
                     .is_some_and(|(with, text)| *with == checkpoint && *text == said);
                 if is_lasting && read_checkpoint(disk, identity)? == checkpoint || is_same {
-                    return Ok((checkpoint, Err(error)));
+                    // Whoever gives up making a session removes it, and marks it as none before.
+                    let gone = read_session(disk).err();
+                    let gone = gone.filter(|error| error.kind() == Kind::Missing);
+                    return Ok((checkpoint, Err(gone.unwrap_or(error))));
                 }
                 before = Some((checkpoint, said));
             }

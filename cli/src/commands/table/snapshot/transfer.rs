@@ -73,12 +73,11 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
         None => only_snapshot(arguments)?,
     };
     let new_name = arguments.new_name.as_deref().unwrap_or(&name);
-    let had_folder = arguments.store.is_dir();
-    let (session, is_made) = if arguments.create {
+    let (session, made) = if arguments.create {
         tables::open_or_make(&arguments.store, SessionOptions::default())?
     } else {
         let options = SessionOptions::default();
-        (tables::open(&arguments.store, options).map_err(tables::or_create)?, false)
+        (tables::open(&arguments.store, options).map_err(tables::or_create)?, None)
     };
     let checked = tables::check_user_name(new_name);
     let checked = checked.map_err(|error| Error::invalid(format!("{error}, with --as")));
@@ -87,12 +86,16 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
             session.import_snapshot(&source, &name, new_name, verify(arguments.full))
         })
     });
-    if moved.is_err() && is_made {
-        tables::remove_new(session, &arguments.store, !had_folder);
-    } else {
-        session.close()?;
-    }
-    let moved = moved?;
+    let moved = match (moved, made) {
+        (Err(error), Some(target)) => {
+            tables::remove_new(session, &arguments.store, target);
+            return Err(error.into());
+        }
+        (moved, _) => {
+            session.close()?;
+            moved?
+        }
+    };
     done(new_name, "imported", moved, format)
 }
 
