@@ -709,3 +709,45 @@ fn while_values_are_copied_the_log_goes_on() {
     let found: BTreeMap<_, _> = table.listed(all.0, all.1).unwrap().into_iter().collect();
     assert_eq!(found, expected);
 }
+
+/// Tools that copy folders may leave out what is empty.
+#[test]
+fn a_copy_without_its_empty_folders_is_whole() {
+    let (_, tale) = told(ACTS);
+    let target = MemoryDisk::seeded(9);
+    let shared = Arc::clone(&target) as Arc<dyn Disk>;
+    tale.session().backup(&shared, Verify::Quick).unwrap();
+    let empty = MemoryDisk::seeded(10);
+    let logged = SessionOptions { log: Log::Synced, ..SessionOptions::default() };
+    Session::create(Arc::clone(&empty) as _, logged.clone()).unwrap().close().unwrap();
+    for (disk, left_out) in [(target, &["snapshots"][..]), (empty, &["snapshots", "segments"])] {
+        let whole = disk.snapshot();
+        left_out.iter().for_each(|folder| disk.remove_directory(folder).unwrap());
+        let disk = disk as Arc<dyn Disk>;
+        let report = check(&disk, |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!(report, check(&(whole as _), |_| ControlFlow::Continue(())).unwrap());
+        let reader = Session::open_read_only(Arc::clone(&disk), SessionOptions::default()).unwrap();
+        let mut scrub = reader.scrub(0).unwrap();
+        while scrub.work(256).unwrap() > 0 {}
+        assert_eq!(scrub.findings(), &[]);
+        assert_eq!(reader.list_snapshots().unwrap(), Vec::new());
+        let live = reader.live_tables().unwrap();
+        drop((scrub, reader));
+        let opened = repair(&disk, &memory(12), &RepairOptions::default()).unwrap();
+        assert_eq!(opened.losses.len(), 0);
+        let session = Session::open(Arc::clone(&disk), logged.clone()).unwrap();
+        assert_eq!(session.warnings(), Vec::<String>::new());
+        assert_eq!(session.live_tables().unwrap(), live);
+        let options = TableOptions { write_buffer_bytes: 700, ..TableOptions::default() };
+        let mut table = session.create_table("new", options).unwrap();
+        for number in 0..100_u64 {
+            table.update(Batch::new().insert(&number.to_be_bytes(), &[7; 40])).unwrap();
+        }
+        let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+        session.save_snapshot("saved", content).unwrap();
+        drop(table);
+        session.close().unwrap();
+        let report = check(&disk, |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!((report.findings, report.snapshots), (Vec::new(), 1));
+    }
+}

@@ -188,10 +188,7 @@ fn is_ours(folder: &str, name: &str) -> bool {
 /// Removes every file of what was a session but the mark; what is not ours stays.
 fn clear(disk: &dyn Disk) -> Result<()> {
     for folder in ["", SNAPSHOTS, SEGMENTS, LOG] {
-        let mut names = match disk.list(folder) {
-            Err(error) if error.kind() == Kind::Missing => continue,
-            names => names?,
-        };
+        let mut names = names_in(disk, folder)?;
         names.retain(|name| is_ours(folder, name) && *name != mark());
         for name in &names {
             disk.remove(&if folder.is_empty() {
@@ -203,6 +200,27 @@ fn clear(disk: &dyn Disk) -> Result<()> {
         if [SNAPSHOTS, ""].contains(&folder) && !names.is_empty() {
             // So that no crash brings back a snapshot, or live tables, without their segments.
             disk.sync_directory(folder)?;
+        }
+    }
+    Ok(())
+}
+
+/// The names in `folder` of a session; none where it is not there, since a copy may leave out what is empty.
+pub fn names_in(disk: &dyn Disk, folder: &str) -> Result<Vec<String>> {
+    match disk.list(folder) {
+        Err(error) if error.kind() == Kind::Missing => Ok(Vec::new()),
+        names => names,
+    }
+}
+
+/// Makes those of a session's folders that a copy of it has left out. Durable with the names in the root folder.
+pub fn make_left_out(disk: &dyn Disk) -> Result<()> {
+    for folder in [SEGMENTS, SNAPSHOTS] {
+        if let Err(error) = disk.list(folder) {
+            if error.kind() != Kind::Missing {
+                return Err(error);
+            }
+            disk.create_directory(folder)?;
         }
     }
     Ok(())
@@ -274,7 +292,7 @@ pub fn make_names_durable(
 
 /// The numbers of saves that files tell by their names, in their order.
 pub fn saves(disk: &dyn Disk) -> Result<Vec<u64>> {
-    let names = disk.list(SNAPSHOTS)?;
+    let names = names_in(disk, SNAPSHOTS)?;
     let mut numbers: Vec<_> = names.iter().filter_map(|name| paths::saved_number(name)).collect();
     numbers.sort_unstable();
     Ok(numbers)
@@ -379,11 +397,7 @@ fn left_over(disk: &dyn Disk, is_marked: bool) -> Result<Vec<String>> {
         left.extend(names.into_iter().filter(|name| is_checkpoint(name)));
     }
     for folder in [SEGMENTS, SNAPSHOTS, LOG] {
-        let names = match disk.list(folder) {
-            Err(error) if error.kind() == Kind::Missing => continue,
-            names => names?,
-        };
-        for name in names {
+        for name in names_in(disk, folder)? {
             let path = format!("{folder}/{name}");
             if !is_ours(folder, &name) {
                 return Err(foreign(disk, &path));
@@ -464,7 +478,7 @@ pub fn decode_session(bytes: &[u8]) -> Result<(u64, u64)> {
 }
 
 pub fn snapshot_names(disk: &dyn Disk) -> Result<Vec<String>> {
-    let names = disk.list(SNAPSHOTS)?;
+    let names = names_in(disk, SNAPSHOTS)?;
     Ok(names.iter().filter_map(|name| paths::snapshot_name(name)).map(str::to_owned).collect())
 }
 
@@ -511,11 +525,7 @@ pub fn told_identities(disk: &dyn Disk) -> Result<BTreeMap<u64, Vec<String>>> {
         }
         _ => {}
     }
-    let names = match snapshot_names(disk) {
-        Err(error) if error.kind() == Kind::Missing => Vec::new(),
-        names => names?,
-    };
-    for name in names {
+    for name in snapshot_names(disk)? {
         match read_any_manifest(disk, &name) {
             Err(error) if error.kind() == Kind::Io => return Err(error),
             Ok((manifest, _)) => {

@@ -151,6 +151,7 @@ impl Session {
         let lock = exclusive::lock(&*disk, LOCK, &exclusive::holder())?;
         // Now nobody makes another in its place.
         let (identity, salt) = read_session(&*disk)?;
+        folder::make_left_out(&*disk)?;
         let undeleted = folder::end_deletions(&disk)?;
         let mut next_segment = 1;
         let mut on_disk = BTreeMap::new();

@@ -203,11 +203,7 @@ struct Repairer<'a> {
 
 impl Repairer<'_> {
     fn snapshots(&mut self) -> Result<()> {
-        let names = match snapshot_names(self.source) {
-            Err(error) if error.kind() == Kind::Missing => Vec::new(),
-            names => names?,
-        };
-        for name in names {
+        for name in snapshot_names(self.source)? {
             let mut manifest = match read_manifest(self.source, self.store.identity, &name) {
                 Ok(manifest) => manifest,
                 // Its deletion was under way.
