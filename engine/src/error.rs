@@ -53,6 +53,11 @@ impl Kind {
         Kind::Collected,
     ];
 
+    /// Whether an error of it may come from the bytes of a file: damaged, of a newer release, or no file of ours.
+    pub(crate) fn is_of_bytes(self) -> bool {
+        [Kind::Corrupt, Kind::Version, Kind::Invalid].contains(&self)
+    }
+
     /// A number that no release changes: 1 to 11 in the order of [`Kind::ALL`].
     #[must_use]
     pub fn code(self) -> u8 {

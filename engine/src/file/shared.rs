@@ -140,20 +140,32 @@ impl SharedFile {
 
     /// The file, opened to be read if it is not open; then, and where nobody did yet, `check` says
     /// whether it is the one that it should be. An error is not remembered: the next call tries again.
+    ///
+    /// Where that finds damage in what was right once, `is_alike` says whether it may be that file still, by what
+    /// it says of itself first: another process may be writing another one under its name.
     #[inline]
     pub fn file(
         &self,
         check: impl FnOnce(&Arc<dyn File>) -> Result<bool>,
+        is_alike: impl FnOnce(&Arc<dyn File>) -> bool,
     ) -> Result<Arc<dyn File>> {
         let check = |file: &Arc<dyn File>| {
-            if check(file)? {
+            let checked = check(file);
+            if matches!(checked, Ok(true)) {
                 self.was_right.store(true, Ordering::Release);
                 return Ok(());
             }
-            if self.counted.is_reader && self.was_right.load(Ordering::Acquire) {
-                // Its writer has given the name to another file meanwhile.
+            let is_gone = self.counted.is_reader
+                && self.was_right.load(Ordering::Acquire)
+                && match &checked {
+                    Err(error) => error.kind().is_of_bytes() && !is_alike(file),
+                    Ok(_) => true,
+                };
+            if is_gone {
+                // Its writer has given the name to another file meanwhile, or is about to.
                 return Err(self.gone());
             }
+            checked?;
             Err(Error::corrupt(file.path(), 0, "the file that is referred to", "another"))
         };
         self.counted.files.get(&self.slot, || self.open_again(), check)
@@ -453,11 +465,13 @@ mod tests {
         let (memory, counted, _) = disk();
         let file = SharedFile::kept(&counted, "later", Access::Buffered);
         let sound = |_: &Arc<dyn File>| Ok(true);
-        assert_eq!(file.file(sound).unwrap_err().kind(), Kind::Missing);
+        let alike = |_: &Arc<dyn File>| true;
+        assert_eq!(file.file(sound, alike).unwrap_err().kind(), Kind::Missing);
         memory.replace("later", b"x").unwrap();
-        assert_eq!(file.file(sound).unwrap().len().unwrap(), 1);
+        assert_eq!(file.file(sound, alike).unwrap().len().unwrap(), 1);
         let unwanted = |_: &Arc<dyn File>| panic!("it was checked");
-        assert!(Arc::ptr_eq(&file.file(unwanted).unwrap(), &file.file(unwanted).unwrap()));
+        let twice = [(); 2].map(|()| file.file(unwanted, alike).unwrap());
+        assert!(Arc::ptr_eq(&twice[0], &twice[1]));
     }
 
     #[test]
@@ -472,13 +486,13 @@ mod tests {
             .collect();
         let checks = std::cell::Cell::new(0);
         let read = |file: &Arc<SharedFile>| {
-            let handle = file.file(|handle| {
+            let check = |handle: &Arc<dyn File>| {
                 checks.set(checks.get() + 1);
                 let mut found = [0; 1];
                 handle.read_exact_at(0, &mut found)?;
                 Ok(found == file.path().as_bytes())
-            })?;
-            Ok::<_, crate::Error>(handle)
+            };
+            file.file(check, |_| true)
         };
         let open = || files.iter().filter(|file| file.open_file().is_some()).count();
         let held = read(&files[0]).unwrap();
@@ -506,9 +520,9 @@ mod tests {
         memory.replace("b", b"bytes").unwrap();
         let kept = |name| SharedFile::kept(&counted, name, Access::Buffered);
         let (good, bad) = (kept("a"), kept("b"));
-        good.file(|_| Ok(true)).unwrap();
+        good.file(|_| Ok(true), |_| true).unwrap();
         for _ in 0..100 {
-            bad.file(|_| Err(Error::invalid("another file"))).unwrap_err();
+            bad.file(|_| Err(Error::invalid("another file")), |_| true).unwrap_err();
             assert!(bad.open_file().is_none(), "the right one may be put in its place");
         }
         assert!(good.open_file().is_some() && counted.files.open_count() <= 2);
@@ -516,7 +530,7 @@ mod tests {
         let made = memory.open("c", Mode::Create, Access::Buffered).unwrap();
         let written = SharedFile::unkept(&counted, made.path().to_owned(), made);
         written.doubt();
-        written.file(|_| Err(Error::invalid("another file"))).unwrap_err();
+        written.file(|_| Err(Error::invalid("another file")), |_| true).unwrap_err();
         assert!(written.open_file().is_some());
     }
 

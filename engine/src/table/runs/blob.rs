@@ -275,7 +275,13 @@ impl BlobFile {
                 format!("the session of {path} was closed: open it again"),
             ));
         }
-        self.shared.file(|file| Ok(read_meta(&**file, self.meta.id)? == self.meta))
+        self.shared.file(
+            |file| Ok(read_meta(&**file, self.meta.id)? == self.meta),
+            |file| match read_identity(&**file) {
+                Ok(identity) => identity == self.meta.identity,
+                Err(error) => error.kind() == Kind::Io,
+            },
+        )
     }
 
     /// `Corrupt` unless `span` lies inside the file.
@@ -418,11 +424,17 @@ pub fn read_meta(file: &dyn File, id: u64) -> Result<BlobMeta> {
         let found = format_args!("{length} bytes");
         return Err(Error::corrupt(file.path(), length, "whole pages, at least 2", found));
     }
+    let identity = read_identity(file)?;
     let mut page = Buffer::new(PAGE_BYTES);
-    file.read_exact_at(0, &mut page.as_mut_slice()[..PAGE_BYTES])?;
-    let identity = decode_header(file.path(), &page.as_slice()[..PAGE_BYTES])?;
     file.read_exact_at((pages - 1) * PAGE, &mut page.as_mut_slice()[..PAGE_BYTES])?;
     decode_footer(file.path(), id, identity, pages as u32, &page.as_slice()[..PAGE_BYTES])
+}
+
+/// Reads and checks the first page of a blob file alone, which is there before any other; gives its identity.
+fn read_identity(file: &dyn File) -> Result<u64> {
+    let mut page = Buffer::new(PAGE_BYTES);
+    file.read_exact_at(0, &mut page.as_mut_slice()[..PAGE_BYTES])?;
+    decode_header(file.path(), &page.as_slice()[..PAGE_BYTES])
 }
 
 /// Checks the first page of a blob file; gives the file's identity.

@@ -12,7 +12,7 @@ use super::packed_file::PackedFile;
 use super::segment_meta::{Footer, PACKED_VERSION, SegmentMeta, page_offset};
 use crate::cache::CachedFile;
 use crate::disk::{Access, Buffer, Disk, File, Mode, Queue, Read, read_batch};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::file::shared::SharedFile;
 use crate::file::sync_once::SyncOnce;
 use crate::format::codec::Decoder;
@@ -73,6 +73,14 @@ fn decode_header(path: &str, page: &[u8]) -> Result<Header> {
     let header = Header::expect(path, &page[..header::LENGTH], FileKind::Segment)?;
     check_seal(path, 0, header.identity, page)?;
     Ok(header)
+}
+
+/// Whether a file, with this header, may be the one of this identity: it has no other, as far as can be known.
+fn may_be(identity: u64, header: Result<Header>) -> bool {
+    match header {
+        Ok(header) => header.identity == identity,
+        Err(error) => error.kind() == Kind::Io,
+    }
 }
 
 /// `Corrupt` for a file that is not the one that a manifest lists.
@@ -323,12 +331,18 @@ impl Segment {
         Ok(segment)
     }
 
+    /// Reads and checks the header page alone, which is there before any other.
+    fn read_header(file: &dyn File) -> Result<Header> {
+        let mut page = Buffer::new(PAGE_BYTES);
+        file.read_exact_at(0, &mut page.as_mut_slice()[..PAGE_BYTES])?;
+        decode_header(file.path(), &page.as_slice()[..PAGE_BYTES])
+    }
+
     /// Reads and checks the header page and the footer of a segment file.
     pub fn read_footer(file: &dyn File) -> Result<(Header, Footer)> {
         let pages = whole_pages(file)?;
+        let header = Self::read_header(file)?;
         let mut page = Buffer::new(PAGE_BYTES);
-        file.read_exact_at(0, &mut page.as_mut_slice()[..PAGE_BYTES])?;
-        let header = decode_header(file.path(), &page.as_slice()[..PAGE_BYTES])?;
         file.read_exact_at(page_offset(pages - 1), &mut page.as_mut_slice()[..PAGE_BYTES])?;
         let bytes = &page.as_slice()[..PAGE_BYTES];
         let footer = Footer::decode(file.path(), header.identity, pages, bytes)?;
@@ -351,7 +365,10 @@ impl Segment {
     pub fn file(&self) -> Result<Arc<dyn File>> {
         match &self.file {
             SegmentFile::Own(file) => Ok(Arc::clone(file)),
-            SegmentFile::Shared(shared) => shared.file(|file| Self::is_it(&self.meta, &**file)),
+            SegmentFile::Shared(shared) => shared.file(
+                |file| Self::is_it(&self.meta, &**file),
+                |file| may_be(self.meta.identity, Self::read_header(&**file)),
+            ),
         }
     }
 
