@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::{Disk, Mode};
+use varvite::raw::format::checksum::stored;
 use varvite::table::check::{Report, check};
 use varvite::{
     Batch, Kind, Log, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent,
@@ -114,4 +115,45 @@ fn a_damaged_file_of_the_session_is_needed_by_everything_in_it() {
         (&finding.snapshots[..], &finding.live_tables[..]),
         (&["s-1".to_owned()][..], &["t".to_owned()][..])
     );
+}
+
+/// What a check is told by its last look at a damaged `session` is what counts: that a newer release has written it by
+/// then, or that the whole is gone.
+#[test]
+fn a_check_tells_what_its_second_look_is_told() {
+    let mut told = 0;
+    for (kind, looks) in [Kind::Version, Kind::Missing]
+        .into_iter()
+        .flat_map(|kind| (1..=4).map(move |looks| (kind, looks)))
+    {
+        let inner = MemoryDisk::seeded(1);
+        let session =
+            Session::create(Arc::clone(&inner) as Arc<dyn Disk>, SessionOptions::default())
+                .unwrap();
+        save_full(&session, 1);
+        session.close().unwrap();
+        let whole = inner.bytes("session").unwrap();
+        let mut damaged = whole.clone();
+        damaged[40] ^= 1;
+        inner.replace("session", damaged).unwrap();
+        let (changed, opened) = (Arc::clone(&inner), AtomicU64::new(0));
+        let disk = HookedDisk::new(inner, move |call, path| {
+            let is_look = call == Call::Open(Mode::Read) && path == "session";
+            if !is_look || opened.fetch_add(1, Relaxed) + 1 != looks {
+                return;
+            }
+            if kind == Kind::Missing {
+                return changed.files().iter().for_each(|path| changed.remove(path).unwrap());
+            }
+            let mut newer = whole.clone();
+            newer[8..10].copy_from_slice(&9_999_u16.to_le_bytes());
+            let checksum = stored(&newer[..28]);
+            newer[28..32].copy_from_slice(&checksum.to_le_bytes());
+            changed.replace("session", newer).unwrap();
+        });
+        let error = check(&(disk as Arc<dyn Disk>), |_| ControlFlow::Continue(())).unwrap_err();
+        assert_eq!(error.kind(), kind, "{looks}: {error}");
+        told += 1;
+    }
+    assert_eq!(told, 8);
 }

@@ -10,6 +10,7 @@ mod disk_promises;
 mod disk_suite; // what every disk promises, as statements that all of them pass
 mod entries; // entries and segments that the tests above build
 mod file_shapes; // appended and replaced files, through crashes and faults
+mod given_again; // readers, exports, checks and scrubs beside a writer that gives numbers of files again
 mod golden; // the files in `golden/`: read, written again, equal
 mod manifests; // golden manifests and session files, and what is refused in spite of its checksum
 mod sim_disk; // what the simulated disk adds: crashes and faults

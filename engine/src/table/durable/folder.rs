@@ -570,16 +570,19 @@ pub fn lost_among(
     lost.map_or(error, |(_, path)| lost_file(&path))
 }
 
-/// What an error means to whoever opens what a snapshot names: when a file was missing, the
-/// snapshot was deleted meanwhile (`Missing`), or it has lost the file (`Corrupt`).
+/// What an error means to whoever opens what a snapshot names: when a file was missing, or another one, the
+/// snapshot was deleted meanwhile (`Missing`), or it has lost the file (`Corrupt`). The number of a file that
+/// was deleted may be given again, and that one be half written.
 pub fn lost_or_deleted(disk: &dyn Disk, manifest: &Manifest, error: Error) -> Error {
-    if error.kind() != Kind::Missing {
+    let is_missing = error.kind() == Kind::Missing;
+    if !is_missing && !error.kind().is_of_bytes() {
         return error;
     }
     let error = lost_among(disk, manifest.files(), error);
     // Only now: a manifest goes before the files that it names.
     match read_manifest(disk, manifest.header.store, &manifest.name) {
         Ok(now) if now == *manifest => error,
+        Err(now) if now.kind() != Kind::Missing && !is_missing => error,
         _ => deleted_meanwhile(&manifest.name),
     }
 }

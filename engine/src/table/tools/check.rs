@@ -14,7 +14,6 @@ use crate::table::durable::folder::{
     lost_file, lost_session, read_manifest, read_session, snapshot_names, told_identities,
     unfinished,
 };
-use crate::table::durable::snapshot::named_files;
 use crate::table::durable::{Checkpoint, LogRecord, log_files, verify};
 use crate::table::runs::SegmentMeta;
 use crate::table::runs::blob::BlobMeta;
@@ -110,7 +109,8 @@ pub fn check(
             }
             match read_session(&**disk) {
                 Ok(identity) => (identity, None),
-                Err(_) => ((identity, 0), Some(damage)),
+                Err(error) if error.kind() == Kind::Corrupt => ((identity, 0), Some(damage)),
+                Err(error) => return Err(error),
             }
         }
     };
@@ -134,8 +134,16 @@ pub fn check(
             return Err(Error::new(Kind::Version, detail));
         }
         if flow.is_break() || !checker.has_vanished || passes == PASSES_MAX {
-            return Ok(report);
+            return if report.findings.is_empty() { Ok(report) } else { unless_gone(disk, report) };
         }
+    }
+}
+
+/// The report, unless the session was removed while it was checked: then nothing of it is damaged.
+fn unless_gone(disk: &Arc<dyn Disk>, report: Report) -> Result<Report> {
+    match read_session(&**disk) {
+        Err(error) if error.kind() == Kind::Missing => Err(error),
+        _ => Ok(report),
     }
 }
 
@@ -193,12 +201,12 @@ impl Checker<'_> {
         damage: Option<&Error>,
         report: &mut Report,
     ) -> Result<(Needed, NeededBlobs)> {
-        let (mut needed, mut all) = (Needed::new(), User::default());
+        let (mut needed, mut all) = (Needed::default(), User::default());
         for name in snapshot_names(self.disk)? {
             let user = User::of_snapshot(&name);
             match read_manifest(self.disk, self.store.identity, &name) {
                 Ok(manifest) => {
-                    report.need(&mut needed, manifest.segments(), &paths::snapshot(&name), &user);
+                    needed.add(manifest.segments(), &paths::snapshot(&name), &user);
                 }
                 Err(error) if error.kind() == Kind::Missing => {
                     self.has_vanished = true;
@@ -213,13 +221,14 @@ impl Checker<'_> {
         for record in checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables) {
             report.live_tables += 1;
             let user = User { live_tables: vec![record.table.name.clone()], ..User::default() };
-            report.need(&mut needed, record.table.segments(), paths::CHECKPOINT, &user);
+            needed.add(record.table.segments(), paths::CHECKPOINT, &user);
             all.add(&user);
         }
         if let Some(error) = damage {
             // Without it nothing of the session opens.
             report.add(paths::SESSION, error, &all);
         }
+        self.tell_contradictions(&needed, report);
         let mut blobs = needed_blobs(&needed);
         for (id, (meta, user)) in logged {
             let (known, users) = blobs.entry(id).or_insert((meta, User::default()));
@@ -242,25 +251,26 @@ impl Checker<'_> {
     ) -> ControlFlow<()> {
         let on_disk = self.disk.list(SEGMENTS).unwrap_or_default();
         let on_disk: BTreeSet<_> = on_disk.iter().filter_map(|name| paths::file_id(name)).collect();
-        let is_needed = |id: &&u64| needed.contains_key(id) || blobs.contains_key(id);
+        let is_needed = |id: &&u64| needed.segments.contains_key(id) || blobs.contains_key(id);
         report.unreferenced = on_disk.iter().filter(|id| !is_needed(id)).count() as u64;
-        let segments: u64 = needed.values().map(|(meta, _)| meta.file_bytes()).sum();
+        let segments: u64 = needed.segments.values().map(|(meta, _)| meta.file_bytes()).sum();
         let total_bytes = segments + blobs.values().map(|(meta, _)| meta.file_bytes()).sum::<u64>();
         for (meta, user) in blobs.into_values() {
             let checked = self.blob(meta);
-            self.note(&[paths::blob(meta.id)], checked, user, report);
+            let named = (meta.id, meta.identity);
+            self.note((named, &[paths::blob(meta.id)]), checked, user, report);
             report.blob_files += 1;
             report.bytes += meta.file_bytes();
             progress(Progress { done_bytes: report.bytes, total_bytes })?;
         }
-        for (meta, user) in needed.into_values() {
+        for (meta, user) in needed.segments.into_values() {
             report.segments += 1;
             report.bytes += meta.file_bytes();
             let checked = self.segment(&meta);
             report.entries += if checked.is_ok() { meta.entries() } else { 0 };
             let blobs = meta.blobs.iter().map(|it| paths::blob(it.file.id));
             let files: Vec<_> = iter::once(paths::segment(meta.id)).chain(blobs).collect();
-            self.note(&files, checked, user, report);
+            self.note(((meta.id, meta.identity), &files), checked, user, report);
             progress(Progress { done_bytes: report.bytes, total_bytes })?;
         }
         ControlFlow::Continue(())
@@ -282,31 +292,53 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Notes what is wrong with the first of `files`, for which the others were needed, too. When one
-    /// is missing because nobody needs it any more, nothing is wrong.
-    fn note(&mut self, files: &[String], checked: Result<()>, user: User, report: &mut Report) {
-        match checked {
-            Ok(()) => {}
-            Err(error) if error.kind() == Kind::Missing => {
-                let is_lost = |file: &&String| matches!(self.disk.exists(file), Ok(false));
-                let lost = files.iter().find(is_lost);
-                // Only now: a manifest goes before the files that it names.
-                let user = self.still_needing(&files[0], user);
-                if user.is_empty() {
-                    self.has_vanished = true;
-                    return;
-                }
-                let error = lost.map_or(error, |file| lost_file(file));
-                report.add(&files[0], &error, &user);
+    /// Notes what is wrong with the first of `files`, which manifests name as `named`, and for which the others were
+    /// needed, too. When one is missing because nobody needs it any more, nothing is wrong; nor when it is another one
+    /// by now, since the number of a file that was deleted may be given again.
+    fn note(
+        &mut self,
+        (named, files): (Named, &[String]),
+        checked: Result<()>,
+        user: User,
+        report: &mut Report,
+    ) {
+        let Err(error) = checked else { return };
+        let is_missing = error.kind() == Kind::Missing;
+        if !is_missing && !error.kind().is_of_bytes() {
+            return report.add(&files[0], &error, &user);
+        }
+        let is_lost = |file: &&String| matches!(self.disk.exists(file), Ok(false));
+        let lost = files.iter().find(|file| is_missing && is_lost(file));
+        // Only now: a manifest goes before the files that it names.
+        let user = self.still_needing(named, user);
+        if user.is_empty() {
+            self.has_vanished = true;
+            return;
+        }
+        let error = lost.map_or(error, |file| lost_file(file));
+        report.add(&files[0], &error, &user);
+    }
+
+    /// Tells where manifests contradict each other, unless one of them was deleted since, and the other one is of a
+    /// file that has been given the number again.
+    fn tell_contradictions(&mut self, needed: &Needed, report: &mut Report) {
+        for (meta, file, user) in &needed.contradictions {
+            let (known, users) = &needed.segments[&meta.id];
+            let [ours, others] = [(meta, user), (known, users)]
+                .map(|(meta, user)| self.still_needing((meta.id, meta.identity), user.clone()));
+            if ours.is_empty() || others.is_empty() {
+                self.has_vanished = true;
+                continue;
             }
-            Err(error) => report.add(&files[0], &error, &user),
+            let expected = format_args!("segment {} as other manifests have it", meta.id);
+            report.add(file, &Error::corrupt(file, 0, expected, "another description"), user);
         }
     }
 
-    /// Those of `user` that name `file` at this moment.
-    fn still_needing(&self, file: &str, mut user: User) -> User {
+    /// Those of `user` that name this file at this moment.
+    fn still_needing(&self, named: Named, mut user: User) -> User {
         user.snapshots.retain(|name| match read_manifest(self.disk, self.store.identity, name) {
-            Ok(manifest) => manifest.files().any(|(_, path)| path == file),
+            Ok(manifest) => is_among(named, manifest.segments()),
             Err(error) => error.kind() != Kind::Missing,
         });
         if !user.live_tables.is_empty() {
@@ -314,17 +346,29 @@ impl Checker<'_> {
             let (checkpoint, logged) = check_log(self.disk, self.store.identity, &mut report);
             let mut now = User::default();
             for record in checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables) {
-                if named_files(record.table.segments()).any(|(_, path)| path == file) {
+                if is_among(named, record.table.segments()) {
                     now.live_tables.push(record.table.name.clone());
                 }
             }
-            let logged = logged.into_iter().filter(|(id, _)| paths::blob(*id) == file);
-            logged.for_each(|(_, (_, user))| now.add(&user));
+            let is_it = |meta: &BlobMeta| (meta.id, meta.identity) == named;
+            let logged = logged.into_values().filter(|(meta, _)| is_it(meta));
+            logged.for_each(|(_, user)| now.add(&user));
             // Without the checkpoint nobody knows.
             user.live_tables.retain(|name| checkpoint.is_none() || now.live_tables.contains(name));
         }
         user
     }
+}
+
+/// What a file is named by: its number, which another may have later, and its identity.
+type Named = (u64, u64);
+
+/// Whether one of these segments, or of their blob files, is the one that is named so.
+fn is_among<'a>(named: Named, mut segments: impl Iterator<Item = &'a SegmentMeta>) -> bool {
+    segments.any(|meta| {
+        let blobs = meta.blobs.iter().map(|it| (it.file.id, it.file.identity));
+        iter::once((meta.id, meta.identity)).chain(blobs).any(|it| it == named)
+    })
 }
 
 /// Who needs a file.
@@ -365,8 +409,41 @@ impl User {
     }
 }
 
-/// The segments that are needed, by id, as the first manifest describes them.
-type Needed = BTreeMap<u64, (SegmentMeta, User)>;
+/// The segments that are needed.
+#[derive(Default)]
+struct Needed {
+    /// By id, as the first manifest describes them.
+    segments: BTreeMap<u64, (SegmentMeta, User)>,
+    /// Those that another file describes otherwise, with that and whoever it is of.
+    contradictions: Vec<(SegmentMeta, String, User)>,
+}
+
+impl Needed {
+    /// Notes that `user`, described in `file`, needs these segments.
+    fn add<'a>(
+        &mut self,
+        segments: impl Iterator<Item = &'a SegmentMeta>,
+        file: &str,
+        user: &User,
+    ) {
+        for meta in segments {
+            let new = || (meta.clone(), User::default());
+            let (known, users) = self.segments.entry(meta.id).or_insert_with(new);
+            if known != meta {
+                self.contradictions.push((meta.clone(), file.to_owned(), user.clone()));
+                continue;
+            }
+            for (all, one) in [
+                (&mut users.snapshots, &user.snapshots),
+                (&mut users.live_tables, &user.live_tables),
+            ] {
+                if !one.is_empty() && all.last() != one.last() {
+                    all.extend(one.iter().cloned());
+                }
+            }
+        }
+    }
+}
 
 /// Blob files by their number.
 pub(super) type NeededBlobs = BTreeMap<u64, (BlobMeta, User)>;
@@ -374,7 +451,7 @@ pub(super) type NeededBlobs = BTreeMap<u64, (BlobMeta, User)>;
 /// The blob files that these segments refer to.
 fn needed_blobs(needed: &Needed) -> NeededBlobs {
     let mut blobs = NeededBlobs::new();
-    for (segment, user) in needed.values() {
+    for (segment, user) in needed.segments.values() {
         for it in &segment.blobs {
             let (_, users) = blobs.entry(it.file.id).or_insert((it.file, User::default()));
             users.add(user);
@@ -426,32 +503,6 @@ impl Report {
             self.newer.get_or_insert_with(|| error.detail().to_owned());
         }
         self.findings.push(Finding::new(file, error, user));
-    }
-
-    /// Notes that `user`, described in `file`, needs these segments.
-    fn need<'a>(
-        &mut self,
-        needed: &mut Needed,
-        segments: impl Iterator<Item = &'a SegmentMeta>,
-        file: &str,
-        user: &User,
-    ) {
-        for meta in segments {
-            let new = || (meta.clone(), User::default());
-            let (known, users) = needed.entry(meta.id).or_insert_with(new);
-            if known != meta {
-                let expected = format_args!("segment {} as other manifests have it", meta.id);
-                self.add(file, &Error::corrupt(file, 0, expected, "another description"), user);
-            }
-            for (all, one) in [
-                (&mut users.snapshots, &user.snapshots),
-                (&mut users.live_tables, &user.live_tables),
-            ] {
-                if !one.is_empty() && all.last() != one.last() {
-                    all.extend(one.iter().cloned());
-                }
-            }
-        }
     }
 }
 

@@ -90,6 +90,15 @@ impl What {
             What::Blob(meta) => meta.file_bytes(),
         }
     }
+
+    /// Whether both are one file. Without a log another may get the number of one that was deleted.
+    fn is_same(&self, other: &What) -> bool {
+        match (self, other) {
+            (What::Segment(one), What::Segment(other)) => one.identity == other.identity,
+            (What::Blob(one), What::Blob(other)) => one.identity == other.identity,
+            _ => false,
+        }
+    }
 }
 
 /// The file that is read, page by page.
@@ -377,12 +386,14 @@ impl Scrub {
     fn refused(&mut self, number: u64, kept: Kept, error: &Error) -> Result<u64> {
         let pages = kept.what.file_bytes() / PAGE_BYTES as u64;
         self.has_finished = true;
-        if error.kind() != Kind::Missing {
+        let is_missing = error.kind() == Kind::Missing;
+        if !is_missing && !error.kind().is_of_bytes() {
             self.note(&kept, error);
             return Ok(pages);
         }
         match self.is_named(number, &kept) {
-            Ok(Some(true)) => self.note(&kept, &lost_file(&kept.what.path())),
+            Ok(Some(true)) if is_missing => self.note(&kept, &lost_file(&kept.what.path())),
+            Ok(Some(true)) => self.note(&kept, error),
             Ok(Some(false)) => {}
             unknown => {
                 // It comes again, when that is known.
@@ -396,8 +407,8 @@ impl Scrub {
         Ok(pages)
     }
 
-    /// Whether something names a file still that is not there; none when the log, which is read once more for
-    /// that, part by part, is to tell. What went meanwhile as well is forgotten. `Io` when what names files
+    /// Whether something names a file still that is not there, or is another one; none when the log, which is read once
+    /// more for that, part by part, is to tell. What went meanwhile as well is forgotten. `Io` when what names files
     /// cannot be read.
     fn is_named(&mut self, number: u64, kept: &Kept) -> Result<Option<bool>> {
         let (disk, identity) = (&*self.session.store.disk, self.session.store.identity);
@@ -409,11 +420,14 @@ impl Scrub {
             // What was damaged since does not say what it names.
             return Ok(Some(true));
         }
+        let is_named = |number: u64, kept: &Kept| {
+            now.files.get(&number).is_some_and(|it| it.what.is_same(&kept.what))
+        };
         for (number, kept) in &mut self.files {
-            kept.is_planned &= now.files.contains_key(number);
+            kept.is_planned &= is_named(*number, kept);
         }
         self.files.retain(|_, kept| kept.is_planned || kept.logged.is_some());
-        if now.files.contains_key(&number) {
+        if is_named(number, kept) {
             return Ok(Some(true));
         }
         if kept.logged.is_none() {
