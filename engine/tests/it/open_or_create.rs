@@ -137,6 +137,64 @@ fn a_store_that_somebody_makes_meanwhile_is_opened() {
     assert!(met > 2, "{met}");
 }
 
+/// The same where a creation that was cut short has left its first chunk, which is gone meanwhile, or gets the first
+/// commit of the store that somebody else makes.
+#[test]
+fn a_first_chunk_that_changes_meanwhile_is_no_damage() {
+    let whole = MemoryDisk::seeded(1);
+    drop(store_on(Arc::clone(&whole) as _).unwrap());
+    let is_chunk = |path: &String| path.ends_with(".pack");
+    let chunk = whole.files().into_iter().find(is_chunk).unwrap();
+    let begun = whole.bytes(&chunk).unwrap();
+    let mut store = store_on(Arc::clone(&whole) as _).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["a"], &[7; 500]).unwrap();
+    store.commit(&mut tree, &CommitInfo::new(&[], 0, "me", "first")).unwrap();
+    drop(store);
+    assert!(whole.bytes(&chunk).unwrap().len() > begun.len());
+    let mut met = 0;
+    for (makes, creates) in [(true, false), (true, true), (false, false), (false, true)] {
+        for n in 0..12 {
+            let disk = MemoryDisk::seeded(2);
+            disk.replace(&chunk, begun.clone()).unwrap();
+            let (inner, from, path) = (Arc::clone(&disk), Arc::clone(&whole), chunk.clone());
+            let (calls, is_locked, has_come) =
+                (AtomicU64::new(0), AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
+            let came = Arc::clone(&has_come);
+            let disk = HookedDisk::new(disk, move |call, _| {
+                if call == Call::Lock {
+                    is_locked.store(true, SeqCst);
+                }
+                if calls.fetch_add(1, SeqCst) != n || is_locked.load(SeqCst) {
+                    return;
+                }
+                came.store(true, SeqCst);
+                if !makes {
+                    return inner.remove(&path).unwrap();
+                }
+                for folder in ["index", "index/segments", "index/snapshots"] {
+                    let _ = inner.create_directory(folder);
+                }
+                for path in from.files().into_iter().filter(|path| !path.ends_with("lock")) {
+                    inner.replace(&path, from.bytes(&path).unwrap()).unwrap();
+                }
+            });
+            let disk = disk as Arc<dyn Disk>;
+            let outcome = if creates { Store::create(disk, context()) } else { store_on(disk) };
+            let has_come = has_come.load(SeqCst);
+            match outcome.map(drop) {
+                Ok(()) => assert!(!(creates && makes && has_come), "{n}"),
+                Err(error) => {
+                    let is_so = creates && makes && error.kind() == Kind::Exists;
+                    assert!(is_so, "{makes} {creates} {n}: {error}");
+                }
+            }
+            met += u64::from(has_come);
+        }
+    }
+    assert!(met > 8, "{met}");
+}
+
 #[test]
 fn nothing_is_made_over_what_is_there() {
     // Something else.

@@ -92,10 +92,19 @@ pub(super) fn lock_store(disk: &dyn Disk) -> Result<Box<dyn Lock>> {
 /// `Exists` when a store is in the folder, `Invalid` when something else is, `Corrupt` when a store has
 /// lost its control file: its chunks are all that is left of it, so nothing is made over them.
 pub(super) fn expect_empty(disk: &dyn Disk) -> Result<()> {
-    let root = disk.root();
     // By one look, since somebody may make the store meanwhile.
     let names = disk.list("")?;
+    expect_no_store(disk, &names)?;
+    let Err(error) = expect_left_over(disk, &names) else { return Ok(()) };
+    // What was found beside no control file counts if there is none still: a chunk gets its first commit after that.
+    expect_no_store(disk, &disk.list("")?)?;
+    Err(error)
+}
+
+/// `Exists` when there is a store among these names, or one that is only half made.
+fn expect_no_store(disk: &dyn Disk, names: &[String]) -> Result<()> {
     if names.iter().any(|name| name == paths::CONTROL) {
+        let root = disk.root();
         return Err(Error::new(
             Kind::Exists,
             format!("{root} holds a context store already: open it, or choose another folder"),
@@ -104,11 +113,22 @@ pub(super) fn expect_empty(disk: &dyn Disk) -> Result<()> {
     if names.iter().any(|name| name == paths::HALF_MADE) {
         return Err(control::half_made(disk));
     }
+    Ok(())
+}
+
+/// `Invalid` or `Corrupt` unless all of these are what a creation leaves that was cut short.
+fn expect_left_over(disk: &dyn Disk, names: &[String]) -> Result<()> {
+    let root = disk.root();
     for name in names {
-        if let Some(place) = paths::parse_chunk(&name) {
-            // What a creation leaves that was cut short is the first chunk, with its opening at most.
-            let file = disk.open(&name, Mode::Read, Access::Buffered)?;
-            if place == (0, 0, None) && file.len()? <= tip::FIRST_BYTES {
+        if let Some(place) = paths::parse_chunk(name) {
+            // That is the first chunk, with its opening at most.
+            let length = disk.open(name, Mode::Read, Access::Buffered).and_then(|file| file.len());
+            let is_left = match length {
+                // Whoever creates one makes it anew.
+                Err(error) if error.kind() == Kind::Missing => true,
+                length => length? <= tip::FIRST_BYTES && place == (0, 0, None),
+            };
+            if is_left {
                 continue;
             }
             return Err(Error::new(
@@ -121,8 +141,8 @@ pub(super) fn expect_empty(disk: &dyn Disk) -> Result<()> {
                 ),
             ));
         }
-        let is_left = replace::unfinished(&name).is_some_and(paths::is_replaced);
-        if !is_left && ![paths::LOCK, paths::INDEX].contains(&&*name) {
+        let is_left = replace::unfinished(name).is_some_and(paths::is_replaced);
+        if !is_left && ![paths::LOCK, paths::INDEX].contains(&&**name) {
             return Err(Error::invalid(format!(
                 "{root} is not empty (it has {name}): choose an empty folder for the context store"
             )));
