@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use varvite::disk::Disk;
 use varvite::disk::sim::SimDisk;
+use varvite::disk::{Disk, Mode};
 use varvite::{Batch, Kind, LoadOrder, Log, Session, SessionOptions, Table, TableOptions};
 
 use crate::hooked_disk::{Call, HookedDisk};
@@ -158,4 +158,72 @@ fn a_refused_update_does_not_write_out_again_and_again() {
     let refusals = (0..64).take_while(|_| insert(&mut bad, 200).is_err()).count();
     assert!(refusals < 64, "{refusals}");
     assert_eq!(session.warnings(), Vec::<String>::new());
+}
+
+/// Syncs of segments, and segments that were made.
+type Files = Arc<(AtomicUsize, AtomicUsize)>;
+
+fn counting(sim: &Arc<SimDisk>) -> (Arc<dyn Disk>, Files) {
+    let files = Files::default();
+    let counted = Arc::clone(&files);
+    let disk = HookedDisk::new(Arc::clone(sim) as _, move |call, path| {
+        if path.starts_with("segments/") {
+            counted.0.fetch_add(usize::from(call == Call::Sync), SeqCst);
+            counted.1.fetch_add(usize::from(call == Call::Open(Mode::Create)), SeqCst);
+        }
+    });
+    (disk, files)
+}
+
+/// The most segments that one update synced and made, and how many there were in all, beside `idle` tables that keep
+/// log files and have to be written out; each update has `values` values, and the log ten files.
+fn beside_idle(idle: usize, values: u64) -> [(usize, usize); 2] {
+    let sim = SimDisk::new(1);
+    let (disk, files) = counting(&sim);
+    let options = SessionOptions { log_file_bytes: 60_000, ..options(Log::Written) };
+    let session = Session::create(disk, options).unwrap();
+    for number in 0..idle {
+        insert(&mut session.create_table(&format!("idle-{number}"), small()).unwrap(), 1).unwrap();
+    }
+    // No merges of its own, which sync nothing and make segments.
+    let large = TableOptions { write_buffer_bytes: 4 << 20, ..TableOptions::default() };
+    let mut busy = session.create_table("busy", large).unwrap();
+    let (mut most, mut all) = ([0; 2], [0; 2]);
+    for number in 0..600_000 / (60 * values) {
+        files.0.store(0, SeqCst);
+        files.1.store(0, SeqCst);
+        let mut batch = Batch::new();
+        for value in 0..values {
+            batch.insert(&(number * values + value).to_be_bytes(), &[7; 40]);
+        }
+        busy.update(&batch).unwrap();
+        for (place, count) in [&files.0, &files.1].into_iter().enumerate() {
+            let count = count.load(SeqCst);
+            most[place] = most[place].max(count);
+            all[place] += count;
+        }
+    }
+    assert!(session.stats().checkpoints as usize > idle + 4, "{:?}", session.stats());
+    [(most[0], all[0]), (most[1], all[1])]
+}
+
+/// Tables that are seldom updated are written out by the checkpoint that finds them behind, one an update, and made
+/// durable one an update: no update waits for all of them.
+#[test]
+fn an_update_writes_out_and_syncs_no_more_beside_more_idle_tables() {
+    for idle in [1, 40] {
+        let [(synced, all_synced), (made, all_made)] = beside_idle(idle, 1);
+        assert!(all_synced >= idle && all_made >= idle, "{idle}: {all_synced} {all_made}");
+        assert!(synced <= 2 && made <= 1, "{idle}: {synced} synced, {made} made by one update");
+    }
+}
+
+/// Where few updates fill a log file, each of them does its part: a checkpoint is written before the next file is full,
+/// and no update does all that is left.
+#[test]
+fn an_update_of_many_bytes_takes_its_part_of_a_checkpoint_and_no_more() {
+    // Sixty of them fill a file.
+    let [(synced, all_synced), (made, all_made)] = beside_idle(40, 16);
+    assert!(all_synced >= 40 && all_made >= 40, "{all_synced} {all_made}");
+    assert!(synced <= 8 && made <= 8, "{synced} synced, {made} made by one update");
 }

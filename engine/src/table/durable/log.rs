@@ -109,6 +109,8 @@ struct LogState {
     /// Up to where the file was filled with zeros.
     filled: u64,
     sent: u64,
+    /// Bytes of the files that ended since it was opened, with those in blob files.
+    ended: u64,
 }
 
 /// The log of an open session.
@@ -152,6 +154,7 @@ impl LogWriter {
             charged: 0,
             filled: 0,
             sent: 0,
+            ended: 0,
         };
         Ok(LogWriter {
             store: Arc::clone(store),
@@ -335,6 +338,7 @@ impl LogWriter {
                 let end = state.file.written();
                 let mut last = std::mem::replace(&mut state.current, LogFile::empty(number));
                 last.end = end;
+                state.ended += last.end.offset.saturating_add(last.blob_bytes);
                 state.before = Some(last.end());
                 file.push_with(|to| encode_begin(to, Some(last.end())))?;
                 state.older.push(last);
@@ -356,6 +360,13 @@ impl LogWriter {
         let mut files = state.older.clone();
         files.push(LogFile { end: state.file.written(), ..state.current.clone() });
         files
+    }
+
+    /// How much was logged since it was opened, values in blob files too.
+    pub fn logged(&self) -> u64 {
+        let state = lock(&self.state);
+        let current = state.file.written().offset.saturating_add(state.current.blob_bytes);
+        state.ended.saturating_add(current)
     }
 
     /// Bytes of log since file `number` began, those in blob files too.
