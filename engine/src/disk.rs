@@ -74,7 +74,8 @@ pub trait Disk: Send + Sync + Debug {
     /// Gives `from` the name `to`, replacing what had it, atomically. Durable after the folder's sync.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
-    /// Removes a file's name; handles stay usable. `Missing` when it is not there.
+    /// Removes a file's name; handles stay usable. `Missing` when it is not there. Some file systems of Windows keep
+    /// the name of an open file until its last handle is gone, and refuse to give that name to another.
     fn remove(&self, path: &str) -> Result<()>;
 
     /// The names in a folder (`""` is the root), files and folders, sorted. `Missing` without one.
@@ -98,6 +99,11 @@ pub trait Disk: Send + Sync + Debug {
     /// an error some of them may never be, though later calls succeed: whoever relies on such a name makes
     /// it anew first.
     fn sync_directory(&self, path: &str) -> Result<()>;
+
+    /// Whether a name may be lost that a failed [`Disk::sync_directory`] should have saved. Such names are made anew.
+    fn forgets_names(&self) -> bool {
+        true
+    }
 
     /// Takes the exclusive lock at `path` at once or fails with `Locked`, naming the text that the
     /// holder gave. The lock is released when the value is dropped or the process ends.

@@ -235,8 +235,13 @@ impl Disk for OsDisk {
             Mode::Create => options.write(true).create_new(true),
         };
         let action = if mode == Mode::Create { "create" } else { "open" };
-        let file = with_descriptor(|| options.open(&full));
-        let file = file.map_err(|error| self.error(action, path, error))?;
+        let file = with_descriptor(|| options.open(&full)).map_err(|error| {
+            // Windows says of a folder that access is denied.
+            if cfg!(windows) && mode != Mode::Create && full.is_dir() {
+                return paths::is_folder(&self.shown(path)).with_source(error);
+            }
+            self.error(action, path, error)
+        })?;
         if mode == Mode::Read {
             // Opening a folder to read succeeds, reading it does not.
             let metadata = file.metadata().map_err(|error| self.error(action, path, error))?;
@@ -249,8 +254,13 @@ impl Disk for OsDisk {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.check_file("rename", from)?;
-        fs::rename(self.full(from)?, self.full(to)?)
-            .map_err(|error| self.error("rename to", to, error))
+        fs::rename(self.full(from)?, self.full(to)?).map_err(|error| {
+            if cfg!(windows) && error.kind() == io::ErrorKind::PermissionDenied {
+                let advice = paths::is_open(&self.shown(to));
+                return advice.with_source(error);
+            }
+            self.error("rename to", to, error)
+        })
     }
 
     fn remove(&self, path: &str) -> Result<()> {
@@ -298,6 +308,11 @@ impl Disk for OsDisk {
             // Elsewhere a folder cannot be opened as a file; names are durable with their files.
             fs::metadata(full).map(drop).map_err(failed)
         }
+    }
+
+    /// Elsewhere no folder is synced.
+    fn forgets_names(&self) -> bool {
+        cfg!(unix)
     }
 
     fn lock(&self, path: &str, holder: &str) -> Result<Box<dyn Lock>> {

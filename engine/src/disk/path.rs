@@ -46,6 +46,15 @@ pub(super) fn is_file(path: &str) -> Error {
     Error::invalid(format!("{path} is a file, not a folder"))
 }
 
+/// `Io`: `path` is open, and the file system keeps names of open files.
+pub(super) fn is_open(path: &str) -> Error {
+    let detail = format!(
+        "could not replace or remove {path}, perhaps because it is open: try again, check the permissions, or put \
+         the store on a file system that lets open files go, as NTFS does since Windows 10"
+    );
+    Error::new(Kind::Io, detail)
+}
+
 /// `Io`: the folder `path` has something in it.
 pub(super) fn is_not_empty(path: &str) -> Error {
     Error::io("remove the folder", path, std::io::ErrorKind::DirectoryNotEmpty.into())

@@ -86,6 +86,8 @@ impl SimDisk {
             lose_cache: false,
             save_some: false,
             forget_names: false,
+            keep_open_names: false,
+            doomed: BTreeMap::new(),
         };
         Arc::new(SimDisk { state: Arc::new(Mutex::new(state)), seed })
     }
@@ -110,6 +112,12 @@ impl SimDisk {
                 let image = Self::with(random.next(), names, files.collect(), state.next_number);
                 let mut found = lock(&image.state);
                 found.clock = state.clock;
+                (found.keep_open_names, found.doomed) =
+                    (state.keep_open_names, state.doomed.clone());
+                let doomed: Vec<u64> = found.doomed.keys().copied().collect();
+                for file in doomed {
+                    found.closed(file);
+                }
                 found.sweep();
                 drop(found);
                 image
@@ -223,6 +231,13 @@ impl SimDisk {
         lock(&self.state).save_some = some;
     }
 
+    /// Whether open files keep their names, as on the file systems of Windows that know no other way (FAT, older
+    /// versions of NTFS, shares): no file takes the name of one that is open, and one that is removed has its name,
+    /// which nobody can use, until its last handle is gone. There a failed sync of a folder forgets nothing.
+    pub fn keep_open_names(&self, keep: bool) {
+        lock(&self.state).keep_open_names = keep;
+    }
+
     /// The bytes of all files that have a name or a handle.
     pub fn total_bytes(&self) -> u64 {
         lock(&self.state).space()
@@ -266,6 +281,7 @@ impl Disk for SimDisk {
             Mode::Create => state.create(path)?,
             Mode::Read | Mode::Write => state.names.file(path)?.1,
         };
+        state.check_name(path, number)?;
         let content = state.files.get_mut(&number).expect("a named file exists");
         content.handles += 1;
         Ok(Arc::new(SimFile {
@@ -286,8 +302,10 @@ impl Disk for SimDisk {
         match there {
             Some(Entry::Folder(_)) => return Err(paths::is_folder(to)),
             Some(Entry::File(same)) if same == file => return Ok(()),
+            Some(Entry::File(other)) if state.keeps_name(other) => return Err(paths::is_open(to)),
             _ => {}
         }
+        state.check_name(from, file)?;
         let [from, to] = [from, to].map(|path| paths::split(path).1.to_owned());
         let State { names, clock, .. } = &mut *state;
         names.change(folder, NameChange::Move { from_folder, from, to, file }, clock);
@@ -298,9 +316,12 @@ impl Disk for SimDisk {
         paths::check(path)?;
         let mut state = self.enter(Call::changing(Fault::Remove, "remove"), path)?;
         let (folder, file) = state.names.file(path)?;
-        let name = paths::split(path).1.to_owned();
-        let State { names, clock, .. } = &mut *state;
-        names.change(folder, NameChange::Remove { name, entry: Entry::File(file) }, clock);
+        state.check_name(path, file)?;
+        let is_kept = state.keeps_name(file);
+        state.doomed.insert(file, (folder, paths::split(path).1.to_owned()));
+        if !is_kept {
+            state.closed(file);
+        }
         Ok(())
     }
 
@@ -369,6 +390,10 @@ impl Disk for SimDisk {
         }
         state.sweep();
         outcome
+    }
+
+    fn forgets_names(&self) -> bool {
+        !lock(&self.state).keep_open_names
     }
 
     fn lock(&self, path: &str, holder: &str) -> Result<Box<dyn Lock>> {

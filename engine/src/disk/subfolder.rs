@@ -93,6 +93,10 @@ impl Disk for Subfolder {
         self.disk.sync_directory(&self.inner(path))
     }
 
+    fn forgets_names(&self) -> bool {
+        self.disk.forgets_names()
+    }
+
     fn lock(&self, path: &str, holder: &str) -> Result<Box<dyn Lock>> {
         self.disk.lock(&self.inner(path), holder)
     }

@@ -57,11 +57,15 @@ pub fn replace(disk: &Arc<dyn Disk>, path: &str, bytes: &[u8]) -> Result<()> {
 
 /// Gives the file at `path`, whose bytes are durable, its name anew: a sync of the folder may have failed,
 /// and the next one need not save what that should have. Durable with a sync of the folder, which the
-/// caller does; until then, and after an error, the same bytes have the name.
+/// caller does; until then, and after an error, the same bytes have the name. Nothing where no name is forgotten.
 pub fn renew(disk: &Arc<dyn Disk>, path: &str) -> Result<()> {
+    if !disk.forgets_names() {
+        return Ok(());
+    }
     let file = disk.open(path, Mode::Read, Access::Buffered)?;
     let mut bytes = vec![0; file.len()? as usize];
     file.read_exact_at(0, &mut bytes)?;
+    drop(file);
     let replacement = Replacement::begin(disk, path, Access::Buffered)?;
     if !bytes.is_empty() {
         replacement.file().write_at(0, &bytes)?;

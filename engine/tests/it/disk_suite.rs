@@ -18,6 +18,9 @@ fn on_every_disk(promise: fn(&dyn Disk)) {
     promise(&*OsDisk::without_ring(folder.path().join("plain")).unwrap());
     promise(&*MemoryDisk::new());
     promise(&*SimDisk::new(7));
+    let windows = SimDisk::new(7);
+    windows.keep_open_names(true);
+    promise(&*windows);
 }
 
 /// One test a promise.

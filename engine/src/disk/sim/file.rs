@@ -151,6 +151,9 @@ impl Drop for SimFile {
         let mut state = lock(&self.state);
         let content = state.files.get_mut(&self.number).expect("a handle's file exists");
         content.handles -= 1;
+        if content.handles == 0 {
+            state.closed(self.number);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::disk::path as paths;
 use crate::error::Result;
 
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // each is a rule that a test sets by itself
 pub struct State {
     pub names: Names,
     pub files: BTreeMap<u64, Content>,
@@ -25,6 +26,9 @@ pub struct State {
     pub lose_cache: bool,
     pub save_some: bool,
     pub forget_names: bool,
+    pub keep_open_names: bool,
+    /// Open files whose names go with their last handles, with folder and name.
+    pub doomed: BTreeMap<u64, (u64, String)>,
 }
 
 impl State {
@@ -79,6 +83,24 @@ impl State {
         Err(full(call, path))
     }
 
+    /// `Io` when nobody may use the name of `file` just now, as its rules are.
+    pub fn check_name(&self, path: &str, file: u64) -> Result<()> {
+        if self.doomed.contains_key(&file) { Err(paths::is_open(path)) } else { Ok(()) }
+    }
+
+    /// Whether the name of `file` cannot be taken from it just now.
+    pub fn keeps_name(&self, file: u64) -> bool {
+        self.keep_open_names && self.files.get(&file).is_some_and(|content| content.handles > 0)
+    }
+
+    /// Removes the name of `file`, which nobody has open any more, if somebody has asked for it.
+    pub fn closed(&mut self, file: u64) {
+        if let Some((folder, name)) = self.doomed.remove(&file) {
+            let entry = Entry::File(file);
+            self.names.change(folder, NameChange::Remove { name, entry }, &mut self.clock);
+        }
+    }
+
     /// Drops what no handle, name or crash image can reach.
     pub fn sweep(&mut self) {
         let (now, later) = (self.names.named_now(), self.names.named_after_crash());
@@ -102,6 +124,9 @@ impl State {
     /// Makes an empty file; `Exists` when the name is taken.
     pub fn create(&mut self, path: &str) -> Result<u64> {
         let (folder, there) = self.names.find(path)?;
+        if let Some(Entry::File(file)) = there {
+            self.check_name(path, file)?;
+        }
         if there.is_some() {
             return Err(paths::exists(path));
         }
