@@ -66,8 +66,49 @@ pub struct Report {
     pub log_records: u64,
     /// Bytes after the log's end, which a crash left before they were acknowledged.
     pub log_tail_bytes: u64,
+    /// The number of the file that comes next, when the check ended before the last one: see [`Selection::from`].
+    pub next: Option<u64>,
     /// What says that a newer release wrote a file, which is no damage.
     newer: Option<String>,
+}
+
+/// What a check is to read. Manifests, the checkpoint and the log are read each time; what is selected are the files
+/// that they name. Where nothing is selected, everything is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// What these snapshots need.
+    pub snapshots: Vec<String>,
+    /// What the live tables need.
+    pub live: bool,
+    /// Of snapshots and live tables only what tables of these names need.
+    pub tables: Vec<String>,
+    /// Passes over files with lower numbers: [`Report::next`] of a check that ended before.
+    pub from: u64,
+    /// Ends with the file after which so many bytes of files are read.
+    pub most_bytes: Option<u64>,
+}
+
+impl Selection {
+    fn has_snapshot(&self, name: &str) -> bool {
+        self.is_of_all() || self.snapshots.iter().any(|it| it == name)
+    }
+
+    fn has_live(&self) -> bool {
+        self.is_of_all() || self.live
+    }
+
+    fn is_of_all(&self) -> bool {
+        self.snapshots.is_empty() && !self.live
+    }
+
+    fn has_table(&self, name: &str) -> bool {
+        self.tables.is_empty() || self.tables.iter().any(|it| it == name)
+    }
+
+    /// Whether every file of the session is to be read, at once or in parts.
+    fn is_whole(&self) -> bool {
+        self.is_of_all() && self.tables.is_empty()
+    }
 }
 
 /// How far a check is.
@@ -98,6 +139,35 @@ pub struct Progress {
 /// ```
 pub fn check(
     disk: &Arc<dyn Disk>,
+    progress: impl FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Report> {
+    check_selected(disk, &Selection::default(), progress)
+}
+
+/// The same of a part of the session, and in parts: where it ends before the last file, or is broken off,
+/// [`Report::next`] says where another goes on. Files that are new by then have higher numbers.
+///
+/// `Missing` when there is no snapshot or table of a name that is selected.
+///
+/// ```
+/// use std::{ops::ControlFlow, sync::Arc};
+/// use varvite::disk::{Disk, memory::MemoryDisk};
+/// use varvite::{Session, SessionOptions, table::check::{Selection, check_selected}};
+///
+/// let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
+/// Session::create(disk.clone(), SessionOptions::default())?.close()?;
+/// let mut part = Selection { most_bytes: Some(1 << 30), ..Selection::default() };
+/// loop {
+///     let report = check_selected(&disk, &part, |_| ControlFlow::Continue(()))?;
+///     assert!(report.findings.is_empty());
+///     let Some(next) = report.next else { break };
+///     part.from = next;
+/// }
+/// # Ok::<(), varvite::Error>(())
+/// ```
+pub fn check_selected(
+    disk: &Arc<dyn Disk>,
+    selection: &Selection,
     mut progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Report> {
     let (identity, damage) = match read_session(&**disk) {
@@ -118,6 +188,7 @@ pub fn check(
         SegmentStore::new(Arc::clone(disk), SessionOptions::default(), identity, u64::MAX, None);
     let mut checker = Checker {
         disk: &**disk,
+        selection,
         store,
         sound_segments: BTreeMap::new(),
         sound_blobs: BTreeMap::new(),
@@ -178,6 +249,7 @@ const PASSES_MAX: u32 = 100;
 /// One check, in as many passes as the writer beside it makes necessary.
 struct Checker<'a> {
     disk: &'a dyn Disk,
+    selection: &'a Selection,
     store: Arc<SegmentStore>,
     /// What was read and is sound, which no further pass reads again.
     sound_segments: BTreeMap<u64, SegmentMeta>,
@@ -194,11 +266,20 @@ impl Checker<'_> {
         report: &mut Report,
     ) -> Result<(Needed, NeededBlobs)> {
         let (mut needed, mut all) = (Needed::new(), User::default());
-        for name in snapshot_names(self.disk)? {
+        let (selection, mut tables) = (self.selection, BTreeSet::new());
+        let names = snapshot_names(self.disk)?;
+        if let Some(name) = selection.snapshots.iter().find(|name| !names.contains(name)) {
+            return Err(Error::missing(format!("there is no snapshot \"{name}\" to check")));
+        }
+        for name in names.into_iter().filter(|name| selection.has_snapshot(name)) {
             let user = User::of_snapshot(&name);
             match read_manifest(self.disk, self.store.identity, &name) {
                 Ok(manifest) => {
-                    report.need(&mut needed, manifest.segments(), &paths::snapshot(&name), &user);
+                    let records = manifest.tables.iter().filter(|it| selection.has_table(&it.name));
+                    for record in records {
+                        tables.insert(record.name.clone());
+                        report.need(&mut needed, record.segments(), &paths::snapshot(&name), &user);
+                    }
                 }
                 Err(error) if error.kind() == Kind::Missing => {
                     self.has_vanished = true;
@@ -209,12 +290,23 @@ impl Checker<'_> {
             report.snapshots += 1;
             all.add(&user);
         }
-        let (checkpoint, logged) = check_log(self.disk, self.store.identity, report);
-        for record in checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables) {
+        let (checkpoint, mut logged) = check_log(self.disk, self.store.identity, report);
+        let records = checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables);
+        let is_selected = |name: &str| selection.has_live() && selection.has_table(name);
+        for record in records.filter(|record| is_selected(&record.table.name)) {
             report.live_tables += 1;
+            tables.insert(record.table.name.clone());
             let user = User { live_tables: vec![record.table.name.clone()], ..User::default() };
             report.need(&mut needed, record.table.segments(), paths::CHECKPOINT, &user);
             all.add(&user);
+        }
+        // What is damaged may have had it.
+        let lost = selection.tables.iter().find(|name| !tables.contains(*name));
+        if let Some(name) = lost.filter(|_| report.findings.is_empty()) {
+            return Err(Error::missing(format!("there is no table \"{name}\" to check")));
+        }
+        if !selection.is_whole() {
+            logged.retain(|_, (_, user)| user.live_tables.iter().any(|name| is_selected(name)));
         }
         if let Some(error) = damage {
             // Without it nothing of the session opens.
@@ -243,27 +335,47 @@ impl Checker<'_> {
         let on_disk = self.disk.list(SEGMENTS).unwrap_or_default();
         let on_disk: BTreeSet<_> = on_disk.iter().filter_map(|name| paths::file_id(name)).collect();
         let is_needed = |id: &&u64| needed.contains_key(id) || blobs.contains_key(id);
-        report.unreferenced = on_disk.iter().filter(|id| !is_needed(id)).count() as u64;
-        let segments: u64 = needed.values().map(|(meta, _)| meta.file_bytes()).sum();
-        let total_bytes = segments + blobs.values().map(|(meta, _)| meta.file_bytes()).sum::<u64>();
-        for (meta, user) in blobs.into_values() {
-            let checked = self.blob(meta);
-            self.note(&[paths::blob(meta.id)], checked, user, report);
-            report.blob_files += 1;
-            report.bytes += meta.file_bytes();
-            progress(Progress { done_bytes: report.bytes, total_bytes })?;
+        if self.selection.is_whole() {
+            report.unreferenced = on_disk.iter().filter(|id| !is_needed(id)).count() as u64;
         }
-        for (meta, user) in needed.into_values() {
-            report.segments += 1;
-            report.bytes += meta.file_bytes();
-            let checked = self.segment(&meta);
-            report.entries += if checked.is_ok() { meta.entries() } else { 0 };
-            let blobs = meta.blobs.iter().map(|it| paths::blob(it.file.id));
-            let files: Vec<_> = iter::once(paths::segment(meta.id)).chain(blobs).collect();
-            self.note(&files, checked, user, report);
-            progress(Progress { done_bytes: report.bytes, total_bytes })?;
+        // By number, so that a part says with one where the next begins.
+        let blobs = blobs
+            .into_values()
+            .map(|(meta, user)| ((meta.id, false), (NeededFile::Blob(meta), user)));
+        let segments = needed.into_values();
+        let segments =
+            segments.map(|(meta, user)| ((meta.id, true), (NeededFile::Segment(meta), user)));
+        let files = blobs.chain(segments).filter(|((id, _), _)| *id >= self.selection.from);
+        let files: BTreeMap<_, _> = files.collect();
+        let total_bytes = files.values().map(|(kept, _)| kept.file_bytes()).sum();
+        let mut files = files.into_iter().peekable();
+        while let Some((_, (kept, user))) = files.next() {
+            report.bytes += kept.file_bytes();
+            match kept {
+                NeededFile::Blob(meta) => {
+                    let checked = self.blob(meta);
+                    self.note(&[paths::blob(meta.id)], checked, user, report);
+                    report.blob_files += 1;
+                }
+                NeededFile::Segment(meta) => self.segment_of(&meta, user, report),
+            }
+            let flow = progress(Progress { done_bytes: report.bytes, total_bytes });
+            let is_enough = self.selection.most_bytes.is_some_and(|most| report.bytes >= most);
+            if flow.is_break() || is_enough {
+                report.next = files.peek().map(|((id, _), _)| *id);
+                return flow;
+            }
         }
         ControlFlow::Continue(())
+    }
+
+    fn segment_of(&mut self, meta: &SegmentMeta, user: User, report: &mut Report) {
+        report.segments += 1;
+        let checked = self.segment(meta);
+        report.entries += if checked.is_ok() { meta.entries() } else { 0 };
+        let blobs = meta.blobs.iter().map(|it| paths::blob(it.file.id));
+        let files: Vec<_> = iter::once(paths::segment(meta.id)).chain(blobs).collect();
+        self.note(&files, checked, user, report);
     }
 
     fn blob(&mut self, meta: BlobMeta) -> Result<()> {
@@ -361,6 +473,21 @@ impl User {
                     all.push(name.clone());
                 }
             }
+        }
+    }
+}
+
+/// A file that something names.
+enum NeededFile {
+    Segment(SegmentMeta),
+    Blob(BlobMeta),
+}
+
+impl NeededFile {
+    fn file_bytes(&self) -> u64 {
+        match self {
+            NeededFile::Segment(meta) => meta.file_bytes(),
+            NeededFile::Blob(meta) => meta.file_bytes(),
         }
     }
 }
