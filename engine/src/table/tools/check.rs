@@ -145,7 +145,7 @@ pub fn check(
 }
 
 /// The same of a part of the session, and in parts: where it ends before the last file, or is broken off,
-/// [`Report::next`] says where another goes on. Files that are new by then have higher numbers.
+/// [`Report::next`] says where another goes on. What is written between two parts may be passed over.
 ///
 /// `Missing` when there is no snapshot or table of a name that is selected.
 ///
