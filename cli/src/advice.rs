@@ -33,12 +33,14 @@ advice! {
     SNAPSHOT_EXPORT = "context snapshot export", "CONTEXT main NEW";
     SNAPSHOT_IMPORT = "context snapshot import", "MOVED NEW";
     SNAPSHOT_INFO = "context snapshot info", "MOVED";
+    CREATE = "table create", "NEW t --create";
     DELETE = "table delete", "STORE t k";
     DUMP = "table dump", "STORE t";
     INFO = "info", "STORE";
     INSPECT = "inspect", "STORE/session";
     LIST = "table list", "STORE";
     MERGE_STATUS = "table merge status", "STORE";
+    MERGE_FINISH = "table merge finish", "STORE t";
     LOAD = "table load", "STORE loaded DUMP";
     PUT = "table put", "STORE t k v";
     REPAIR = "repair", "STORE NEW";

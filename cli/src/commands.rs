@@ -117,7 +117,7 @@ fn run_words(words: &[String], name: String, otherwise: Output) -> u8 {
         }
         Err(error) => {
             records::begin(otherwise, name);
-            let tip = words::tip(&error, &Arguments::command());
+            let tip = words::tip_in_shell(&error, &Arguments::command(), words);
             exit::refused(&error, tip.as_deref())
         }
     }

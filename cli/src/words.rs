@@ -10,7 +10,7 @@ use crate::advice;
 const PROGRAM: &str = "varvite";
 
 /// Words of other programs, without a dot before them, and the command that does so here.
-const KNOWN: [(&[&str], &str); 12] = [
+const KNOWN: [(&[&str], &str); 13] = [
     (&["open", "connect", "use", "sqlite3", "cli", "repl"], advice::TABLE_SHELL),
     (&["databases", "schema", "show", "describe"], advice::LIST),
     (&["select", "query", "find", "where", "keys", "range", "iter"], advice::SCAN),
@@ -20,13 +20,50 @@ const KNOWN: [(&[&str], &str); 12] = [
     (&["read", "export"], advice::DUMP),
     (&["pragma", "integrity_check", "verify", "fsck", "analyze"], advice::CHECK),
     (&["vacuum", "compact", "optimize", "flush", "reindex"], advice::MERGE_STATUS),
+    (&["pause", "stop", "suspend"], advice::MERGE_FINISH),
     (&["dbinfo", "stats", "status", "size"], advice::INFO),
     (&["save", "clone"], advice::BACKUP),
     (&["recover", "salvage"], advice::REPAIR),
 ];
 
+/// Flags of other programs, and what does so here.
+const KNOWN_FLAGS: [(&[&str], &str); 3] = [
+    (&["--to", "--until", "--end", "--upto"], "`--last` ends with a key, `--before` ahead of it"),
+    (&["--start", "--lower"], "`--first` begins with a key, `--after` behind it"),
+    (
+        &["--json", "--csv", "--jsonl"],
+        "`--format` says how results are printed: table, json, jsonl or csv",
+    ),
+];
+
+/// What somebody means who typed a flag that there is not.
+fn flag_tip(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else { return None };
+    let known = KNOWN_FLAGS.iter().find(|(flags, _)| flags.contains(&&**typed));
+    known.map(|(_, tip)| (*tip).to_owned())
+}
+
+/// The same in a shell of the face of `words`, where its commands are typed alone.
+pub fn tip_in_shell(
+    error: &clap::Error,
+    program: &clap::Command,
+    words: &[String],
+) -> Option<String> {
+    let face = words.get(1).map_or("", |face| face);
+    tip(error, program).map(|tip| tip.replace(&format!("`{PROGRAM} {face} "), "`"))
+}
+
 /// The command that somebody means who typed what there is not.
 pub fn tip(error: &clap::Error, program: &clap::Command) -> Option<String> {
+    if error.kind() == ErrorKind::UnknownArgument {
+        return flag_tip(error);
+    }
+    if error.kind() == ErrorKind::MissingRequiredArgument {
+        let missing = error.get(ContextKind::InvalidArg);
+        let Some(ContextValue::Strings(missing)) = missing else { return None };
+        let is_table = missing.iter().any(|it| it == "<TABLE>");
+        return is_table.then(|| format!("{} says which tables there are", advice::LIST));
+    }
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;
     }
@@ -39,6 +76,9 @@ pub fn tip(error: &clap::Error, program: &clap::Command) -> Option<String> {
             advice::INFO,
             advice::TABLE_SHELL
         ));
+    }
+    if typed.trim_start_matches('.').contains(['.', '/']) {
+        return Some(format!("nothing is there: {} with --create makes a store", advice::CREATE));
     }
     let word = typed.strip_prefix('.').unwrap_or(typed).to_lowercase();
     if let Some(own) = program.find_subcommand(&word) {

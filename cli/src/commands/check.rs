@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
+use varvite::Error;
 use varvite::disk::Disk;
 use varvite::outline::Outline;
+use varvite::table::check::Selection;
 use varvite::table::{check, inspect};
 
 use super::context::check as context;
@@ -21,11 +23,51 @@ use crate::store::folder;
 
 /// Verify every file of a store and say what is wrong and where; never writes
 ///
-/// Tables or a context. Works while another process writes. Exit code 3 when something is damaged.
+/// Tables or a context. Works while another process writes. Exit code 3 when something is damaged. Options select a
+/// part of a store of tables; `varvite context check` has those for a context.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Folder of the store
     dir: PathBuf,
+    /// Only what this snapshot needs; give it again for more
+    #[arg(long, value_name = "NAME")]
+    snapshot: Vec<String>,
+    /// Only what the live tables need, and the snapshots that are named
+    #[arg(long)]
+    live: bool,
+    /// Only what tables of this name need; give it again for more
+    #[arg(long, value_name = "NAME")]
+    table: Vec<String>,
+    /// End after about so many mebibytes of files, one file at least; then it says from where to go on. Snapshots, the
+    /// checkpoint and the log are read each time
+    #[arg(long, value_name = "MIB")]
+    most: Option<u64>,
+    /// Go on from there: the number of a file
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    from: u64,
+}
+
+impl Arguments {
+    fn selection(&self) -> Selection {
+        Selection {
+            snapshots: self.snapshot.clone(),
+            live: self.live,
+            tables: self.table.clone(),
+            from: self.from,
+            most_bytes: self.most.map(|mebibytes| mebibytes.saturating_mul(1 << 20)),
+        }
+    }
+
+    /// The command that goes on from the file `next`.
+    fn continued(&self, next: u64) -> String {
+        let mut words = vec!["varvite check".to_owned(), self.dir.display().to_string()];
+        words.extend(self.snapshot.iter().map(|name| format!("--snapshot {name}")));
+        words.extend(self.live.then(|| "--live".to_owned()));
+        words.extend(self.table.iter().map(|name| format!("--table {name}")));
+        words.extend(self.most.map(|most| format!("--most {most}")));
+        words.push(format!("--from {next}"));
+        words.join(" ")
+    }
 }
 
 #[derive(Serialize)]
@@ -40,6 +82,8 @@ struct Report {
     live_tables: u64,
     log_records: u64,
     log_tail_bytes: u64,
+    done: bool,
+    next: Option<u64>,
 }
 
 /// One thing that is wrong.
@@ -82,12 +126,20 @@ impl Finding {
 
 /// Checks and prints what was found.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let selection = arguments.selection();
     if folder::is_context(&arguments.dir) {
+        if selection != Selection::default() {
+            return Err(Error::invalid(format!(
+                "{} holds a context, of which `varvite context check` checks a part; these options are for tables",
+                arguments.dir.display()
+            ))
+            .into());
+        }
         return context::of_folder(&Folder::of(&arguments.dir), format);
     }
     let disk: Arc<dyn Disk> = folder::disk(&arguments.dir)?;
     let mut bar = Progress::new("checking", 0, Unit::Bytes);
-    let found = check::check(&disk, |progress| {
+    let found = check::check_selected(&disk, &selection, |progress| {
         bar.set_total(progress.total_bytes);
         bar.set(progress.done_bytes);
         ControlFlow::Continue(())
@@ -106,12 +158,17 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         live_tables: found.live_tables,
         log_records: found.log_records,
         log_tail_bytes: found.log_tail_bytes,
+        done: found.next.is_none(),
+        next: found.next,
     };
     let report = Report { sound: report.findings.is_empty(), ..report };
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => {
             show(&report)?;
+            if let Some(next) = report.next {
+                print::line(&format!("{} goes on", arguments.continued(next)))?;
+            }
             if !report.sound {
                 print::line(&advice::repair(&arguments.dir))?;
             }
@@ -151,6 +208,7 @@ fn show(report: &Report) -> std::io::Result<()> {
         finding.show()?;
     }
     let verdict = match report.findings.len() {
+        0 if !report.done => "sound so far ✓".to_owned(),
         0 => "sound ✓".to_owned(),
         1 => "1 finding ✗".to_owned(),
         count => format!("{count} findings ✗"),

@@ -7,11 +7,12 @@ use clap::Args;
 use varvite::context::CommitHash;
 use varvite::context::{ChildOrder, Configuration, Options, Store};
 use varvite::disk::Disk;
+use varvite::disk::os::OsDisk;
 use varvite::irmin_pack::{self as irmin, Schema, Verify};
 use varvite::{Error, Result};
 
-use super::folder::disk;
-use crate::advice::{BRANCHES, CONTEXT_LOG, CONTEXT_MIGRATE};
+use super::folder;
+use crate::advice::{BRANCHES, CONTEXT_LOG, CONTEXT_MIGRATE, LIST};
 use crate::hex;
 use crate::print;
 use crate::text::Notation;
@@ -85,6 +86,18 @@ impl Foreign {
             ..irmin::Options::default()
         })
     }
+}
+
+/// The folder of a context as a disk; `Invalid` when it is a store of tables.
+fn disk(folder: &Path) -> Result<Arc<OsDisk>> {
+    let disk = folder::disk(folder)?;
+    if folder.join("session").is_file() && !folder.join("control").exists() {
+        return Err(Error::invalid(format!(
+            "{} holds tables, not a context: look into it with {LIST}",
+            folder.display()
+        )));
+    }
+    Ok(disk)
 }
 
 impl Folder {

@@ -53,6 +53,20 @@ pub fn holds_already(folder: &Path, error: Error) -> Error {
     }
 }
 
+/// Makes a store in `folder`, or takes the one that a command left there that was stopped. `Exists` when it holds
+/// anything.
+pub fn create_or_take(folder: &Path, options: SessionOptions) -> Result<Session> {
+    let session = open_or_create(folder, options)?;
+    let snapshot = session.list_snapshots()?.into_iter().next();
+    let held = match (snapshot, session.live_tables()?.into_iter().next()) {
+        (Some(snapshot), _) => format!("snapshot \"{}\"", snapshot.name),
+        (None, Some(table)) => format!("live table \"{table}\""),
+        (None, None) => return Ok(session),
+    };
+    let detail = format!("{} holds {held} already: choose an empty folder", folder.display());
+    Err(Error::new(Kind::Exists, detail))
+}
+
 /// What to do besides when a store that could be made is missing.
 pub fn or_create(error: Error) -> Error {
     match error.kind() {
@@ -283,7 +297,8 @@ pub fn info(session: &Session, name: &str) -> Result<SnapshotInfo> {
     let listed = session.list_snapshots()?;
     let names: Vec<_> = listed.iter().map(|info| info.name.as_str()).collect();
     let missing = || {
-        Error::missing(format!("there is no snapshot \"{name}\"; there are: {}", names.join(", ")))
+        let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Error::missing(format!("there is no snapshot \"{name}\"; there are: {there}"))
     };
     let info = listed.iter().find(|info| info.name == name).ok_or_else(missing)?;
     match &info.damage {

@@ -106,9 +106,15 @@ pub fn read(
                 let (what, column) = (error.to_string(), error.column());
                 let what = what.split(" at line ").next().unwrap_or_default();
                 let place = format!("line {number}, column {column}: {what}");
+                let is_other = number == 1 && !line.trim_ascii().starts_with(b"{");
+                let or = if is_other {
+                    ", or CSV whose first line names the columns key and value"
+                } else {
+                    ""
+                };
                 Error::new(
                     Kind::Corrupt,
-                    format!("{name}, {place}: expected {{\"key\": …, \"value\": …}} a line"),
+                    format!("{name}, {place}: expected {{\"key\": …, \"value\": …}} a line{or}"),
                 )
             })?;
             let key = notation.parse("key", &entry.key)?;

@@ -115,9 +115,23 @@ impl Verdicts {
         if found == expected {
             self.passed += 1;
         } else {
-            self.failed.push(format!("{what} is {found:?}, expected {expected:?}"));
+            self.failed.push(format!("{what} is {}, expected {}", plain(found), plain(expected)));
         }
     }
+}
+
+/// As it is shown, with hashes as they are written.
+fn plain(it: &impl std::fmt::Debug) -> String {
+    let mut text = format!("{it:?}");
+    for name in ["TreeHash(", "CommitHash("] {
+        while let Some(start) = text.find(name) {
+            if let Some(end) = text[start..].find(')') {
+                text.remove(start + end);
+            }
+            text.replace_range(start..start + name.len(), "");
+        }
+    }
+    text
 }
 
 /// Checks vector after vector of one file.

@@ -10,8 +10,8 @@ use std::time::Instant;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use varvite::{
-    Batch, Cursor, Error, Kind, Range, Result, Session, SnapshotContent, Table, TableOptions,
-    Verify, View,
+    Batch, Cursor, Error, Range, Result, Session, SnapshotContent, Table, TableOptions, Verify,
+    View,
 };
 
 use crate::exit::{Outcome, Verdict};
@@ -153,15 +153,7 @@ impl Payload {
 fn setup(arguments: &Setup, format: Format) -> Outcome {
     let (start, cpu_before) = (Instant::now(), cpu_ns());
     let options = Tuning::default().options(&arguments.dir)?;
-    let session = tables::open_or_create(&arguments.dir, options)?;
-    if let Some(snapshot) = session.list_snapshots()?.first() {
-        let detail = format!(
-            "{} holds snapshot \"{}\" already: choose an empty folder",
-            arguments.dir.display(),
-            snapshot.name
-        );
-        return Err(Error::new(Kind::Exists, detail).into());
-    }
+    let session = tables::create_or_take(&arguments.dir, options)?;
     let plan = Payload { entries: arguments.entries, outputs: arguments.outputs };
     let table = fill(&session, plan)?;
     let payload = serde_json::to_vec(&plan).expect("the payload is plain data");

@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use varvite::{
-    Batch, Error, Kind, LoadOrder, Log, Result, Session, SessionStats, SnapshotContent, Table,
+    Batch, Error, LoadOrder, Log, Result, Session, SessionStats, SnapshotContent, Table,
     TableOptions, Verify,
 };
 
@@ -271,15 +271,7 @@ fn setup(arguments: &Setup, format: Format) -> Outcome {
     let (start, cpu_before) = (Instant::now(), cpu_ns());
     // A setup that failed or was stopped has left no snapshot: nothing keeps this one from its place.
     let options = Tuning::default().options(&arguments.dir)?;
-    let session = tables::open_or_create(&arguments.dir, options)?;
-    if let Some(snapshot) = session.list_snapshots()?.first() {
-        let detail = format!(
-            "{} holds snapshot \"{}\" already: choose an empty folder",
-            arguments.dir.display(),
-            snapshot.name
-        );
-        return Err(Error::new(Kind::Exists, detail).into());
-    }
+    let session = tables::create_or_take(&arguments.dir, options)?;
     let options = TableOptions::utxo().with_compression(arguments.compression.into());
     let table = if arguments.loaded {
         load(&session, options, arguments.entries)?

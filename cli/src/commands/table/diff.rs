@@ -201,6 +201,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         )
         .into());
     }
+    if let Some(folder) = arguments.before.as_ref().filter(|it| Path::new(it).is_dir()) {
+        return Err(Error::invalid(format!(
+            "{folder} is a folder, where the name of a snapshot is needed: name another store by --with {folder}"
+        ))
+        .into());
+    }
     let only = &arguments.tables;
     let (_old, before) = state(&arguments.store, arguments.before.as_deref(), only)?;
     let other = arguments.with.as_ref().unwrap_or(&arguments.store);

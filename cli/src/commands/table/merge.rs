@@ -33,13 +33,18 @@ pub struct Status {
     snapshot: Option<String>,
 }
 
-/// Do all that a table's union has left to merge; merges of levels are done by updates
+/// Do what a table's union has left to merge, all of it or a part; merges of levels are done by updates
+///
+/// Nothing merges between two commands: a union rests where --most ended, and the next `finish` goes on with it.
 #[derive(Debug, Args)]
 pub struct Finish {
     /// Folder of the store
     store: PathBuf,
     /// Name of the table
     table: String,
+    /// Pause after about so many mebibytes of entries; another `finish` goes on
+    #[arg(long, value_name = "MIB")]
+    most: Option<u64>,
     #[command(flatten)]
     base: Base,
 }
@@ -99,7 +104,10 @@ fn finish(arguments: &Finish, format: Format) -> Outcome {
     let mut change = Change::open(&arguments.store, &arguments.base)?;
     let table = change.existing(&arguments.table)?;
     let debt = table.remaining_union_debt();
-    finish_union(table)?;
+    let most =
+        arguments.most.map_or(u64::MAX, |mebibytes| mebibytes.max(1).saturating_mul(1 << 20));
+    merge_union(table, most)?;
+    let left = table.remaining_union_debt();
     let saved = if debt > 0 {
         change.save()?.0
     } else {
@@ -108,13 +116,21 @@ fn finish(arguments: &Finish, format: Format) -> Outcome {
     };
     match format {
         Format::Json => print::json(&json!({
-            "table": arguments.table, "merged_bytes": debt, "union_debt_bytes": 0, "snapshot": saved,
+            "table": arguments.table, "merged_bytes": debt - left, "union_debt_bytes": left, "snapshot": saved,
         }))?,
         Format::Table if debt == 0 => {
             print::line(&format!("{}: nothing of a union is left to merge", arguments.table))?;
         }
         Format::Table => {
-            print::line(&format!("{}: {} merged", arguments.table, print::bytes(debt)))?;
+            let rest = match left {
+                0 => String::new(),
+                left => format!("; {} are left, and another `finish` goes on", print::bytes(left)),
+            };
+            print::line(&format!(
+                "{}: {} merged{rest}",
+                arguments.table,
+                print::bytes(debt - left)
+            ))?;
         }
     }
     Ok(Verdict::Yes)
@@ -122,11 +138,17 @@ fn finish(arguments: &Finish, format: Format) -> Outcome {
 
 /// Merges what a union has left, all of it.
 pub fn finish_union(table: &mut Table) -> Result<()> {
-    let total = table.remaining_union_debt();
+    merge_union(table, u64::MAX)
+}
+
+/// Merges about `most` bytes of what a union has left.
+fn merge_union(table: &mut Table, most: u64) -> Result<()> {
+    let debt = table.remaining_union_debt();
+    let total = debt.min(most);
     let mut bar = Progress::new("merging", total, Unit::Bytes);
-    let mut left = total;
-    while left > 0 {
-        table.supply_union_credits(STEP_BYTES)?;
+    let mut left = debt;
+    while left > debt - total {
+        table.supply_union_credits(STEP_BYTES.min(most))?;
         let after = table.remaining_union_debt();
         if after >= left {
             return Err(Error::invalid(format!(
@@ -135,7 +157,7 @@ pub fn finish_union(table: &mut Table) -> Result<()> {
             )));
         }
         left = after;
-        bar.set(total - left);
+        bar.set((debt - left).min(total));
     }
     bar.finish();
     Ok(())

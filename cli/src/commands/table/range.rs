@@ -14,7 +14,7 @@ pub struct KeyRange {
     #[arg(long, conflicts_with_all = ["first", "after", "last", "before"])]
     pub prefix: Option<String>,
     /// Only keys from this one on
-    #[arg(long, value_name = "KEY", conflicts_with = "after")]
+    #[arg(long, value_name = "KEY", alias = "from", conflicts_with = "after")]
     pub first: Option<String>,
     /// Only keys after this one
     #[arg(long, value_name = "KEY")]
