@@ -12,7 +12,12 @@ use varvite::{Batch, Kind, Log, Session, SessionOptions, SnapshotContent, Table,
 use crate::random::Random;
 
 fn options(log: Log) -> SessionOptions {
-    SessionOptions { log, segment_bytes: 8_192, log_file_bytes: 4_000, ..SessionOptions::default() }
+    SessionOptions {
+        log,
+        segment_bytes: 24_576,
+        log_file_bytes: 4_000,
+        ..SessionOptions::default()
+    }
 }
 
 fn filled(session: &Session, name: &str) -> Table {
@@ -82,11 +87,11 @@ fn files(reports: &[Report]) -> BTreeSet<&str> {
     reports.iter().flat_map(|it| &it.findings).map(|it| it.file.as_str()).collect()
 }
 
-/// Changes a byte in the middle of a file, and gives what it had.
+/// Changes a byte of an entry or value in a file, and gives what it had.
 fn damage(memory: &MemoryDisk, name: &str) -> Vec<u8> {
     let bytes = memory.bytes(name).unwrap();
     let mut damaged = bytes.clone();
-    damaged[bytes.len() / 2] ^= 1;
+    damaged[(bytes.len() / 2).min(5_000)] ^= 1;
     memory.replace(name, damaged).unwrap();
     bytes
 }
