@@ -247,3 +247,28 @@ fn a_path_is_enough() {
         Session::create(varvite::disk::os::OsDisk::new(&ledger).unwrap(), logged()),
     );
 }
+
+/// Two handles would have updates of their own, and at most one of them would be saved.
+#[test]
+fn a_table_is_created_once_with_every_kind_of_log() {
+    for log in [Log::None, Log::Written, Log::Synced] {
+        let options = SessionOptions { log, ..SessionOptions::default() };
+        let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+        let create = |session: &Session| session.create_table("utxo", TableOptions::default());
+        let mut first = create(&session).unwrap();
+        refused(Kind::Exists, "table utxo already", create(&session));
+        refused(Kind::Exists, "table utxo already", create(&session.clone()));
+        drop(session.create_table("stake", TableOptions::default()).unwrap());
+        first.update(Batch::new().insert(b"key", b"value")).unwrap();
+        let tables = session.share(vec![first]).unwrap();
+        refused(Kind::Exists, "table utxo already", create(&session));
+        drop(tables);
+        // A live table stays; of any other nothing is left.
+        if log == Log::None {
+            assert_eq!(create(&session).unwrap().get(b"key").unwrap(), None);
+        } else {
+            refused(Kind::Exists, "table utxo already", create(&session));
+        }
+        session.close().unwrap();
+    }
+}

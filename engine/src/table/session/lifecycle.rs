@@ -8,12 +8,12 @@
 //! Format document: `docs/format/session.md`. Every write and sync: `docs/design/durability.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::table::durable::read_checkpoint;
 
 use crate::disk::{Access, Disk, Lock, Mode, entropy, remove_quietly};
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::file::exclusive;
 use crate::file::replace::remove_leftovers;
 use crate::format::hash::Salt;
@@ -62,6 +62,8 @@ pub struct Session {
     saves: Arc<AtomicU64>,
     /// Of which number a file tells that; under `changing`.
     saved: Arc<AtomicU64>,
+    /// Names of the tables that were created without a log, as long as these are there.
+    created: Arc<Mutex<BTreeMap<String, Weak<()>>>>,
     /// Last, because the folder's lock goes with it, and files are removed under the lock only.
     pub(in crate::table) store: Arc<SegmentStore>,
 }
@@ -126,7 +128,8 @@ impl Session {
         numbers: [u64; 2],
     ) -> Session {
         let [saves, saved] = numbers.map(|number| Arc::new(AtomicU64::new(number)));
-        Session { store, pins, live, changing: Arc::default(), saves, saved }
+        let (changing, created) = (Arc::default(), Arc::default());
+        Session { store, pins, live, changing, saves, saved, created }
     }
 
     fn start_log(
@@ -307,16 +310,32 @@ impl Session {
         !self.store.read_only && !self.store.is_sound()
     }
 
-    /// A new, empty table. `Invalid` for a name or options that cannot be. Without a log nothing is
-    /// written. With one the table is live: durable, and `Exists` when there is one of that name;
-    /// it costs a checkpoint, O(segments of the live tables).
+    /// A new, empty table. `Invalid` for a name or options that cannot be; `Exists` when there is one of that name:
+    /// a live one or, without a log, one that was created and is not dropped yet. Without a log nothing is written. With
+    /// one the table is live, and durable; it costs a checkpoint, O(segments of the live tables).
     pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
         self.store.check_writable()?;
         paths::check_name("table", name)?;
         options.check()?;
-        let table = Table::new(Arc::clone(&self.store), name, options, Shape::default(), None);
+        let mut table = Table::new(Arc::clone(&self.store), name, options, Shape::default(), None);
         // Where the log cannot be used, this says why: a table beside it would acknowledge what no log has.
-        if self.store.options.log == Log::None { Ok(table) } else { self.make_live(table) }
+        if self.store.options.log != Log::None {
+            return self.make_live(table);
+        }
+        let mut created = lock(&self.created);
+        created.retain(|_, table| table.strong_count() > 0);
+        if created.contains_key(name) {
+            return Err(Error::new(
+                Kind::Exists,
+                format!(
+                    "there is a table {name} already, which was created in this session: go on with it, drop it \
+                     first, or choose another name"
+                ),
+            ));
+        }
+        created.insert(name.to_owned(), table.created());
+        drop(created);
+        Ok(table)
     }
 
     /// The number of the next save, which a file tells from now on, so that it never comes again: it is

@@ -3,7 +3,7 @@
 //! How it is updated stands in `update.rs`, how it is read where its view is. Design: `docs/design/table.md`.
 
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::error::Result;
 use crate::table::buffer::WriteBuffer;
@@ -37,6 +37,8 @@ pub struct Table {
     pub(super) last_work: u64,
     /// Of a live table.
     pub(super) live: Option<LiveWriter>,
+    /// Of one that was created without a log: while it is there no other is created of its name.
+    created: Option<Arc<()>>,
     /// Last, because the folder's lock goes with it, and files are removed under the lock only.
     pub(in crate::table) store: Arc<SegmentStore>,
 }
@@ -70,6 +72,7 @@ impl Table {
             shape: Arc::new(shape),
             last_work: 0,
             live: None,
+            created: None,
         }
     }
 
@@ -83,6 +86,11 @@ impl Table {
     #[must_use]
     pub fn options(&self) -> &TableOptions {
         &self.options
+    }
+
+    /// What goes when the table is dropped, for who created it.
+    pub(in crate::table) fn created(&mut self) -> Weak<()> {
+        Arc::downgrade(self.created.get_or_insert_with(Arc::default))
     }
 
     pub(in crate::table) fn shared_name(&self) -> Arc<Named> {
@@ -123,7 +131,8 @@ impl Table {
     pub(in crate::table) fn resumed(name: &str, table_state: TableState) -> Table {
         let View { store, active, base, shape, .. } = table_state.view;
         let (name, options) = (Named::opened(&store, name), table_state.options);
-        Table { store, name, options, active, base, shape, last_work: 0, live: None }
+        let (live, created) = (None, None);
+        Table { store, name, options, active, base, shape, last_work: 0, live, created }
     }
 
     /// Makes the table live: it has all of the log up to `applied`, and its buffers begin at
@@ -216,6 +225,7 @@ impl Table {
             shape: Arc::clone(&self.shape),
             last_work: 0,
             live: None,
+            created: None,
         }
     }
 
