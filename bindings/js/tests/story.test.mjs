@@ -171,8 +171,10 @@ test("merge operators of the program's own join, and what they throw changes not
   const applied = new Batch();
   applied.upsert("key 1", "misuse");
   applied.upsert("key 1", "misuse");
-  misuse.push(() => applied.insert("a", "b"), () => applied.upsert("a", "b"), () => applied.delete("a"), () => applied.clear());
+  const others = misuse;
+  misuse = [...others, () => applied.insert("a", "b"), () => applied.upsert("a", "b"), () => applied.delete("a"), () => applied.clear()];
   table.update(applied);
+  misuse = others;
   model.set("key 1", before.length > 6 ? before : "misuse");
   check();
   table.close();
