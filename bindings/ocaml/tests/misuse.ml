@@ -74,8 +74,9 @@ let closed_contexts () =
 let wrong () =
   let session = session () in
   let table = Table.Session.create_table session "t" in
-  fails Exists (fun () -> ignore (Table.Session.create_table session "t"); Table.Session.save_snapshot session "s" [ table ];
-                Table.Session.save_snapshot session "s" [ table ]);
+  fails Exists (fun () -> ignore (Table.Session.create_table session "t"));
+  Table.Session.save_snapshot session "s" [ table ];
+  fails Exists (fun () -> Table.Session.save_snapshot session "s" [ table ]);
   fails Missing (fun () -> ignore (Table.Session.open_snapshot session "nobody"));
   fails Invalid (fun () -> Table.upsert table "a" "1");
   fails Invalid (fun () -> ignore (Table.Session.create_table ~size_ratio:99 session "u"));

@@ -314,7 +314,8 @@ def test_threads_add_up_and_see_whole_transactions(session: Session) -> None:
 
 
 def test_shared_handles_are_closed_and_misused(session: Session) -> None:
-    a, b = session.create_table("a"), session.create_table("a")
+    a = session.create_table("a")
+    b = a.duplicate("a")
     a.insert([b"k"], [b"v"])
     with pytest.raises(varvite.InvalidError, match="two tables are called"):
         session.share([a, b])

@@ -5,6 +5,7 @@
 //! Relies on `runs` for what is in the files.
 
 mod counters;
+mod created;
 mod held_lock;
 mod observing;
 mod options;
@@ -14,6 +15,7 @@ mod segment_store;
 mod unsynced;
 
 pub use counters::{FilterStats, LookupCounts, Purpose, SessionStats};
+pub use created::{CreatedName, CreatedNames};
 pub use observing::Named;
 pub use options::{
     BLOB_MIN_BYTES_MAX, Compression, Executor, Log, Lookups, Observed, Observer, OpenSnapshot,

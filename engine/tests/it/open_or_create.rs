@@ -8,9 +8,12 @@ use std::sync::{Arc, Barrier};
 
 use varvite::context::{ChildOrder, CommitInfo, Configuration, Index, Options, Store};
 use varvite::disk::memory::MemoryDisk;
-use varvite::disk::sim::{Crash, SimDisk};
+use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
-use varvite::{Batch, Kind, Log, MergeOperator, Result, Session, SessionOptions, TableOptions};
+use varvite::{
+    Batch, Kind, Log, MergeOperator, OpenSnapshot, OpenTable, Result, Session, SessionOptions,
+    SnapshotContent, TableOptions,
+};
 
 use crate::hooked_disk::{Call, HookedDisk};
 
@@ -305,4 +308,98 @@ fn a_path_is_enough() {
         "session",
         Session::create(varvite::disk::os::OsDisk::new(&ledger).unwrap(), logged()),
     );
+}
+
+/// Two handles would have updates of their own, and at most one of them would be saved.
+#[test]
+fn a_table_is_created_once_with_every_kind_of_log() {
+    for log in [Log::None, Log::Written, Log::Synced] {
+        let options = SessionOptions { log, ..SessionOptions::default() };
+        let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+        let create = |session: &Session| session.create_table("utxo", TableOptions::default());
+        let mut first = create(&session).unwrap();
+        refused(Kind::Exists, "table utxo already", create(&session));
+        refused(Kind::Exists, "table utxo already", create(&session.clone()));
+        drop(session.create_table("stake", TableOptions::default()).unwrap());
+        first.update(Batch::new().insert(b"key", b"value")).unwrap();
+        let copy = first.duplicate("utxo").unwrap();
+        let view = first.view();
+        let tables = session.share(vec![first]).unwrap();
+        refused(Kind::Exists, "table utxo already", create(&session));
+        drop(tables);
+        // A live table stays; of any other nothing is left but what was made of it.
+        if log == Log::None {
+            assert_eq!(create(&session).unwrap().get(b"key").unwrap(), None);
+        } else {
+            refused(Kind::Exists, "table utxo already", create(&session));
+            session.delete_table("utxo").unwrap();
+            assert_eq!(create(&session).unwrap().get(b"key").unwrap(), None);
+        }
+        for found in [copy.get(b"key"), view.get(b"key")] {
+            assert_eq!(found.unwrap().as_deref(), Some(&b"value"[..]));
+        }
+        session.close().unwrap();
+    }
+}
+
+/// A creation that failed takes no name, and a snapshot's tables take none in the session that opens it.
+#[test]
+fn a_name_is_free_where_no_table_was_made_of_it() {
+    for log in [Log::None, Log::Written, Log::Synced] {
+        let disk = MemoryDisk::seeded(1);
+        let options = SessionOptions { log, ..SessionOptions::default() };
+        let session = Session::create(disk.clone(), options.clone()).unwrap();
+        let wrong = TableOptions { size_ratio: 0, ..TableOptions::default() };
+        refused(Kind::Invalid, "ratio", session.create_table("utxo", wrong));
+        let mut table = session.create_table("utxo", TableOptions::default()).unwrap();
+        table.update(Batch::new().insert(b"key", b"value")).unwrap();
+        let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+        session.save_snapshot("one", content).unwrap();
+        drop(table);
+        session.close().unwrap();
+
+        let session = Session::open(disk, options).unwrap();
+        let mut snapshot = session.open_snapshot("one", &OpenSnapshot::default()).unwrap();
+        let saved = snapshot.take("utxo").unwrap();
+        let made = session.create_table("utxo", TableOptions::default());
+        if log == Log::None {
+            assert_eq!(made.unwrap().get(b"key").unwrap(), None);
+        } else {
+            refused(Kind::Exists, "table utxo already", made);
+        }
+        assert_eq!(saved.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    }
+}
+
+/// The disk failed while a live table was made: it is not there, and can be made then.
+#[test]
+fn a_creation_that_failed_can_be_repeated() {
+    let mut failed = 0;
+    for call in 1.. {
+        let disk = SimDisk::new(call);
+        let session = Session::create(disk.clone(), logged()).unwrap();
+        disk.fail_at(call, Fault::Any);
+        let made = session.create_table("utxo", TableOptions::default());
+        disk.disarm();
+        if made.is_ok() {
+            break;
+        }
+        failed += 1;
+        // After a sync that failed the session is opened again.
+        let session = if session.is_poisoned() {
+            drop((made, session));
+            session_on(disk as _).unwrap()
+        } else {
+            session
+        };
+        match session.create_table("utxo", TableOptions::default()) {
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error.kind(), Kind::Exists, "{error}");
+                let there = session.open_table("utxo", &OpenTable::default()).unwrap();
+                assert_eq!(there.get(b"key").unwrap(), None);
+            }
+        }
+    }
+    assert!(failed > 3, "{failed} calls failed");
 }

@@ -194,7 +194,7 @@ fn sources(random: &mut Random, keys: u64) -> Vec<Pair> {
         if let Some(first) = pairs.first() {
             pair.session = first.session.clone();
             let options = pair.table.options().clone();
-            pair.table = pair.session.create_table("t", options).unwrap();
+            pair.table = pair.session.create_table(&pairs.len().to_string(), options).unwrap();
         }
         for _ in 0..random.below(200) {
             let entry = if random.one_in(4) { DELETE } else { INSERT };
@@ -243,7 +243,7 @@ fn a_union_is_paid_by_updates_in_proportion_and_done_when_due() {
             if let Some(first) = sources.first() {
                 pair.session = first.session.clone();
                 let options = pair.table.options().clone();
-                pair.table = pair.session.create_table("t", options).unwrap();
+                pair.table = pair.session.create_table(&number.to_string(), options).unwrap();
             }
             (0..1_500).for_each(|key| pair.update(&[(key * 3 + number, INSERT)], true));
             sources.push(pair);

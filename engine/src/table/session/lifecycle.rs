@@ -25,7 +25,8 @@ use crate::table::durable::{LiveTables, LogWriter, log_files};
 use crate::table::merge::Shape;
 use crate::table::shared::paths::{self, LOCK, LOG, SEGMENTS, SNAPSHOTS};
 use crate::table::shared::{
-    Files, Log, PinnedFiles, Pins, SegmentStore, SessionOptions, SessionStats, TableOptions,
+    CreatedNames, Files, Log, PinnedFiles, Pins, SegmentStore, SessionOptions, SessionStats,
+    TableOptions,
 };
 use crate::table::write::Table;
 
@@ -63,6 +64,7 @@ pub struct Session {
     saves: Arc<AtomicU64>,
     /// Of which number a file tells that; under `changing`.
     saved: Arc<AtomicU64>,
+    created: Arc<CreatedNames>,
     /// Last, because the folder's lock goes with it, and files are removed under the lock only.
     pub(in crate::table) store: Arc<SegmentStore>,
 }
@@ -127,7 +129,8 @@ impl Session {
         numbers: [u64; 2],
     ) -> Session {
         let [saves, saved] = numbers.map(|number| Arc::new(AtomicU64::new(number)));
-        Session { store, pins, live, changing: Arc::default(), saves, saved }
+        let (changing, created) = (Arc::default(), Arc::default());
+        Session { store, pins, live, changing, saves, saved, created }
     }
 
     fn start_log(
@@ -309,16 +312,20 @@ impl Session {
         !self.store.read_only && !self.store.is_sound()
     }
 
-    /// A new, empty table. `Invalid` for a name or options that cannot be. Without a log nothing is
-    /// written. With one the table is live: durable, and `Exists` when there is one of that name;
-    /// it costs a checkpoint, O(segments of the live tables).
+    /// A new, empty table. `Invalid` for a name or options that cannot be; `Exists` when there is one of that name:
+    /// a live one or, without a log, one that was created and is not dropped yet (tables that only snapshots have do not
+    /// count). Without a log nothing is written. With one the table is live, and durable; it costs a checkpoint,
+    /// O(segments of the live tables).
     pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
         self.store.check_writable()?;
         paths::check_name("table", name)?;
         options.check()?;
-        let table = Table::new(Arc::clone(&self.store), name, options, Shape::default(), None);
+        let is_logged = self.store.options.log != Log::None;
+        let created = if is_logged { None } else { Some(self.created.take(name)?) };
+        let mut table = Table::new(Arc::clone(&self.store), name, options, Shape::default(), None);
+        table.created = created;
         // Where the log cannot be used, this says why: a table beside it would acknowledge what no log has.
-        if self.store.options.log == Log::None { Ok(table) } else { self.make_live(table) }
+        if is_logged { self.make_live(table) } else { Ok(table) }
     }
 
     /// The number of the next save, which a file tells from now on, so that it never comes again: it is

@@ -74,6 +74,7 @@ pub(super) fn no_table<'a>(name: &str, there: impl Iterator<Item = &'a str>) -> 
 
 /// Tables that a shared handle did not take, and why. It becomes the [`Error`] where one is asked for, which drops the tables.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct NotShared {
     /// Why not.
     pub error: Error,
@@ -281,8 +282,10 @@ impl Tables {
     /// use varvite::{Kind, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
     ///
     /// let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
-    /// let tables = session.share(vec![session.create_table("utxo", TableOptions::utxo())?])?;
-    /// let mut refused = tables.add(session.create_table("utxo", TableOptions::utxo())?).unwrap_err();
+    /// let utxo = session.create_table("utxo", TableOptions::utxo())?;
+    /// let copy = utxo.duplicate("utxo")?;
+    /// let tables = session.share(vec![utxo])?;
+    /// let mut refused = tables.add(copy).unwrap_err();
     /// assert_eq!(refused.error.kind(), Kind::Invalid);
     /// let table = refused.tables.pop().expect("it was given back");
     /// tables.add(table.duplicate("other")?)?;

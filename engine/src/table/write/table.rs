@@ -12,7 +12,7 @@ use crate::table::merge::{Schedule, Shape};
 use crate::table::read::stats::{self, TableStats};
 use crate::table::read::{Bytes, Cursor, KeyBounds, Moment, Range, Values, View};
 use crate::table::runs::Run;
-use crate::table::shared::{Named, Operation, SegmentStore, TableOptions, paths};
+use crate::table::shared::{CreatedName, Named, Operation, SegmentStore, TableOptions, paths};
 
 /// A map from keys to values, with one writer.
 ///
@@ -37,6 +37,8 @@ pub struct Table {
     pub(super) last_work: u64,
     /// Of a live table.
     pub(super) live: Option<LiveWriter>,
+    /// Of one that was created without a log: while it is there no other is created of its name.
+    pub(in crate::table) created: Option<CreatedName>,
     /// Last, because the folder's lock goes with it, and files are removed under the lock only.
     pub(in crate::table) store: Arc<SegmentStore>,
 }
@@ -70,6 +72,7 @@ impl Table {
             shape: Arc::new(shape),
             last_work: 0,
             live: None,
+            created: None,
         }
     }
 
@@ -123,7 +126,8 @@ impl Table {
     pub(in crate::table) fn resumed(name: &str, table_state: TableState) -> Table {
         let View { store, active, base, shape, .. } = table_state.view;
         let (name, options) = (Named::opened(&store, name), table_state.options);
-        Table { store, name, options, active, base, shape, last_work: 0, live: None }
+        let (live, created) = (None, None);
+        Table { store, name, options, active, base, shape, last_work: 0, live, created }
     }
 
     /// Makes the table live: it has all of the log up to `applied`, and its buffers begin at
@@ -216,6 +220,7 @@ impl Table {
             shape: Arc::clone(&self.shape),
             last_work: 0,
             live: None,
+            created: None,
         }
     }
 
