@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::disk::{Access, Disk, File, Mode, path as paths, remove_quietly};
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 
 /// What the name of a file in work ends with.
 pub const SUFFIX: &str = ".tmp";
@@ -66,11 +66,12 @@ pub fn renew(disk: &Arc<dyn Disk>, path: &str) -> Result<()> {
     let mut bytes = vec![0; file.len()? as usize];
     file.read_exact_at(0, &mut bytes)?;
     drop(file);
-    let replacement = Replacement::begin(disk, path, Access::Buffered)?;
+    let mut replacement = Replacement::begin(disk, path, Access::Buffered)?;
     if !bytes.is_empty() {
         replacement.file().write_at(0, &bytes)?;
     }
-    replacement.rename()
+    replacement.sync()?;
+    replacement.rename().map_err(|refused| refused.error)
 }
 
 /// A file that is being written to take the place of another. Dropped unfinished, it is removed.
@@ -116,19 +117,37 @@ impl Replacement {
     }
 
     /// Makes it durable and gives it its name: sync, rename, sync of the folder.
-    pub fn finish(self) -> Result<()> {
+    pub fn finish(mut self) -> Result<()> {
         let (disk, path) = (Arc::clone(&self.disk), self.path.clone());
-        self.rename()?;
+        self.sync()?;
+        self.rename().map_err(|refused| refused.error)?;
         disk.sync_directory(paths::split(&path).0)
     }
 
-    /// The same without the folder's sync.
-    fn rename(mut self) -> Result<()> {
+    /// Makes its bytes durable, before it has its name.
+    pub fn sync(&mut self) -> Result<()> {
         self.finished = true;
-        let renamed = self.file.sync().and_then(|()| self.disk.rename(&self.working, &self.path));
-        self.finished = renamed.is_ok();
-        renamed
+        let synced = self.file.sync();
+        self.finished = false;
+        synced
     }
+
+    /// Gives it its name, which a sync of the folder makes durable.
+    pub fn rename(mut self) -> std::result::Result<(), NotRenamed> {
+        self.finished = true;
+        let Err(error) = self.disk.rename(&self.working, &self.path) else { return Ok(()) };
+        let is_unchanged = self.disk.exists(&self.working).unwrap_or(false);
+        self.finished = !is_unchanged;
+        Err(NotRenamed { error, is_unchanged })
+    }
+}
+
+/// Why a file did not get its name. Some file systems refuse the name of a file that somebody reads.
+#[derive(Debug)]
+pub struct NotRenamed {
+    pub error: Error,
+    /// Whether the old file certainly has the name still.
+    pub is_unchanged: bool,
 }
 
 impl Drop for Replacement {

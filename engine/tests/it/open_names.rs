@@ -7,7 +7,7 @@ use varvite::context::{CommitInfo, Options, Store};
 use varvite::disk::sim::{Crash, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
 use varvite::table::check::check;
-use varvite::{Kind, Session, SessionOptions};
+use varvite::{Batch, Kind, Log, OpenTable, Result, Session, SessionOptions, TableOptions, Verify};
 
 use crate::disk_promises::{all, fails, file};
 use crate::story::{self, Story};
@@ -65,6 +65,161 @@ fn the_story_of_tables_is_told() {
             Session::open(image, SessionOptions::default()).unwrap().close().unwrap();
         }
     }
+}
+
+/// Whoever looks at live tables reads the checkpoint in any moment: the writer's call is refused then, and may be
+/// repeated.
+#[test]
+fn a_reader_of_the_checkpoint_poisons_no_writer() {
+    let sim = disk();
+    let options =
+        SessionOptions { log: Log::Synced, log_file_bytes: 4096, ..SessionOptions::default() };
+    let session = Session::create(sim.clone(), options.clone()).unwrap();
+    let mut table = session.create_table("one", TableOptions::default()).unwrap();
+    let held = || sim.open("checkpoint", Mode::Read, Access::Buffered).unwrap();
+    let refused = |outcome: Result<()>| {
+        let error = outcome.unwrap_err();
+        assert!(error.kind() == Kind::Io && error.to_string().contains("try again"), "{error}");
+        assert!(!session.is_poisoned());
+    };
+
+    let reader = held();
+    refused(session.create_table("two", TableOptions::default()).map(drop));
+    drop(reader);
+    let mut two = session.create_table("two", TableOptions::default()).unwrap();
+    two.update(Batch::new().insert(b"key", b"two")).unwrap();
+    drop(two);
+
+    let reader = held();
+    refused(session.delete_table("two"));
+    drop(reader);
+    session.delete_table("two").unwrap();
+
+    let reader = held();
+    let mut copy = table.duplicate("copy").unwrap();
+    refused(session.publish(&mut copy));
+    drop(reader);
+    session.publish(&mut copy).unwrap();
+
+    // Updates that are due a checkpoint.
+    let mut refusals = 0;
+    for number in 0..200_u64 {
+        let mut batch = Batch::new();
+        batch.insert(&number.to_be_bytes(), &[7; 100]);
+        let reader = (number % 3 == 0).then(held);
+        let outcome = table.update(&batch);
+        drop(reader);
+        if outcome.is_err() {
+            refusals += 1;
+            refused(outcome);
+            table.update(&batch).unwrap();
+        }
+    }
+    assert!(refusals > 0);
+    drop((table, copy));
+    let reader = held();
+    let closed = session.clone().close();
+    drop(reader);
+    if closed.is_err() {
+        refused(closed);
+        session.close().unwrap();
+    } else {
+        drop(session);
+    }
+    let image = sim.crash(Crash::Subset(0));
+    let session = Session::open(image, options).unwrap();
+    assert_eq!(session.live_tables().unwrap(), ["copy", "one"]);
+    let table = session.open_table("one", &OpenTable::default()).unwrap();
+    assert_eq!(table.range(..).count(), 200);
+}
+
+/// The same where it is a backup that somebody looks at.
+#[test]
+fn a_reader_of_a_backup_does_not_spoil_it() {
+    let options = SessionOptions { log: Log::Synced, ..SessionOptions::default() };
+    let session = Session::create(disk(), options.clone()).unwrap();
+    let mut table = session.create_table("one", TableOptions::default()).unwrap();
+    let sim = disk();
+    let target: Arc<dyn Disk> = sim.clone();
+    let mut refusals = 0;
+    for number in 0..6_u64 {
+        table.update(Batch::new().insert(&number.to_be_bytes(), b"value")).unwrap();
+        let reader = sim.open("checkpoint", Mode::Read, Access::Buffered).ok();
+        let outcome = session.backup(&target, Verify::Quick);
+        drop(reader);
+        if let Err(error) = outcome {
+            refusals += 1;
+            assert!(error.kind() == Kind::Io && error.to_string().contains("try again"), "{error}");
+            // What was there stays as it was.
+            let before = Session::open_read_only(target.clone(), options.clone()).unwrap();
+            let before = before.open_table("one", &OpenTable::default()).unwrap();
+            assert_eq!(before.range(..).count() as u64, number);
+            drop(before);
+            session.backup(&target, Verify::Quick).unwrap();
+        }
+        let backup = Session::open_read_only(target.clone(), options.clone()).unwrap();
+        let backup = backup.open_table("one", &OpenTable::default()).unwrap();
+        assert_eq!(backup.range(..).count() as u64, number + 1);
+    }
+    assert!(refusals > 0);
+}
+
+/// The same of a context's control file.
+#[test]
+fn a_reader_of_the_control_file_poisons_no_writer() {
+    let sim = disk();
+    let mut store = Store::create(sim.clone(), Options::default()).unwrap();
+    let held = || sim.open("control", Mode::Read, Access::Buffered).unwrap();
+    let refused = |outcome: Result<()>| {
+        let error = outcome.unwrap_err();
+        assert!(error.kind() == Kind::Io && error.to_string().contains("try again"), "{error}");
+    };
+    let mut parents = Vec::new();
+    let mut refusals = 0;
+    for number in 0..20_u64 {
+        let mut tree = match parents.first() {
+            Some(parent) => store.checkout(parent).unwrap(),
+            None => store.empty_tree(),
+        };
+        tree.add(&["level"], &number.to_be_bytes()).unwrap();
+        let info = CommitInfo::new(&parents, number as i64, "me", "");
+        let reader = held();
+        let outcome = store.commit(&mut tree, &info);
+        drop(reader);
+        let commit = outcome.unwrap_or_else(|error| {
+            refusals += 1;
+            refused(Err(error));
+            store.commit(&mut tree, &info).unwrap()
+        });
+        parents = vec![commit];
+        let reader = held();
+        let outcome = store.set_branch(b"main", &commit);
+        drop(reader);
+        if outcome.is_err() {
+            refusals += 1;
+            refused(outcome);
+            store.set_branch(b"main", &commit).unwrap();
+        }
+        let reader = held();
+        let outcome = store.maintain();
+        drop(reader);
+        if let Err(error) = outcome {
+            refusals += 1;
+            refused(Err(error));
+            store.maintain().unwrap();
+        }
+    }
+    let reader = held();
+    let closed = store.close();
+    drop(reader);
+    if closed.is_err() {
+        refusals += 1;
+        refused(closed);
+    }
+    assert!(refusals > 0);
+    let store = Store::open(sim.crash(Crash::Subset(0)), Options::default()).unwrap();
+    let found = store.checkout(&parents[0]).unwrap().find(&["level"]).unwrap();
+    assert_eq!(found.as_deref(), Some(&19_u64.to_be_bytes()[..]));
 }
 
 /// To write, which gave the control file its name anew while it was open.

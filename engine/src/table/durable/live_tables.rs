@@ -661,10 +661,18 @@ impl LiveTables {
     /// Replaces the checkpoint. Once the new one may be there, an error poisons the session.
     fn replace(&self, bytes: &[u8]) -> Result<()> {
         self.store.check_lock()?;
-        let replacement = Replacement::begin(&self.store.disk, CHECKPOINT, Access::Buffered)?;
+        let mut replacement = Replacement::begin(&self.store.disk, CHECKPOINT, Access::Buffered)?;
         self.store.spares.make_room(|| replacement.file().write_at(0, bytes))?;
         self.store.counters.add_checkpoint(bytes.len() as u64);
-        self.store.or_poison(|| replacement.finish())
+        self.store.or_poison(|| replacement.sync())?;
+        // Some file systems refuse it while somebody reads the old one, which stands then.
+        self.store.unless_panicked(|| replacement.rename()).map_err(|refused| {
+            if !refused.is_unchanged {
+                self.store.poison();
+            }
+            refused.error
+        })?;
+        self.store.or_poison(|| self.store.disk.sync_directory(""))
     }
 
     /// Makes all that was logged durable.
