@@ -1,11 +1,11 @@
 //! The public interface of the library is what `api.txt` says, so that a change of it is seen in review.
 //! `VARVITE_WRITE_API=1` writes the file anew.
 //!
-//! It is read from the sources: public items of public modules, those that such modules re-export, and the
-//! public functions, fields and traits of these types. Names of types are unique over the engine, so a
-//! re-exported name is enough to find a type wherever it is declared.
+//! It is read from the sources: public items of public modules, those that such modules re-export, one by one or as
+//! a module, and the public functions, fields and traits of these types. Of `raw`, whose signatures are no promise, only
+//! the name is listed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,8 @@ use syn::{Attribute, Fields, ImplItem, Item, TraitItem, UseTree, Visibility};
 /// An item and its place.
 struct Found {
     module: String,
+    /// As which the module is seen from outside.
+    shown: String,
     is_public_module: bool,
     item: Item,
 }
@@ -49,17 +51,10 @@ fn text(tokens: &impl ToTokens) -> String {
 }
 
 /// Gathers the items of `items` and of the modules below.
-fn gather(
-    folder: &Path,
-    items: Vec<Item>,
-    module: &str,
-    is_public_module: bool,
-    all: &mut Vec<Found>,
-) {
+fn gather(folder: &Path, items: Vec<Item>, module: &str, all: &mut Vec<Found>) {
     for item in items {
         if let Item::Mod(below) = &item {
             let name = below.ident.to_string();
-            let is_reachable = is_public_module && is_public(&below.vis);
             if is_of_tests(&below.attrs) {
                 continue;
             }
@@ -71,20 +66,112 @@ fn gather(
                 let source = fs::read_to_string(&file).expect("the file of the module");
                 syn::parse_file(&source).expect("it is Rust").items
             };
-            gather(&inside, items, &module, is_reachable, all);
+            gather(&inside, items, &module, all);
         }
-        all.push(Found { module: module.to_owned(), is_public_module, item });
+        let (module, shown) = (module.to_owned(), String::new());
+        all.push(Found { module, shown, is_public_module: false, item });
     }
 }
 
-/// The names that a `use` gives.
-fn names(tree: &UseTree, found: &mut BTreeSet<String>) {
+/// The paths that a `use` in module `before` gives, and as what.
+fn paths(tree: &UseTree, before: &str, found: &mut Vec<(String, String)>) {
     match tree {
-        UseTree::Path(path) => names(&path.tree, found),
-        UseTree::Name(name) => drop(found.insert(name.ident.to_string())),
-        UseTree::Rename(name) => drop(found.insert(name.ident.to_string())),
-        UseTree::Group(group) => group.items.iter().for_each(|tree| names(tree, found)),
-        UseTree::Glob(_) => panic!("a public glob hides what it exports: name the items"),
+        UseTree::Path(path) => paths(&path.tree, &format!("{before}::{}", path.ident), found),
+        UseTree::Name(name) if name.ident == "self" => {
+            let last = before.rsplit("::").next().unwrap_or(before);
+            found.push((before.to_owned(), last.to_owned()));
+        }
+        UseTree::Name(name) => {
+            found.push((format!("{before}::{}", name.ident), name.ident.to_string()));
+        }
+        UseTree::Rename(name) => {
+            found.push((format!("{before}::{}", name.ident), name.rename.to_string()));
+        }
+        UseTree::Group(group) => group.items.iter().for_each(|tree| paths(tree, before, found)),
+        UseTree::Glob(_) => {}
+    }
+}
+
+/// `path` from the root on.
+fn absolute(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split("::") {
+        match part {
+            "crate" => parts = vec!["varvite"],
+            "self" => {}
+            "super" => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    parts.join("::")
+}
+
+/// Where items stand, and what the modules import.
+struct Names {
+    declared: BTreeSet<(String, String)>,
+    imported: BTreeMap<(String, String), String>,
+}
+
+impl Names {
+    fn of(all: &[Found]) -> Names {
+        let (mut declared, mut imported) = (BTreeSet::new(), BTreeMap::new());
+        for found in all {
+            if let Some((name, _)) = head(&found.item) {
+                declared.insert((found.module.clone(), name));
+            }
+            if let Item::Use(it) = &found.item {
+                let mut given = Vec::new();
+                paths(&it.tree, &found.module, &mut given);
+                imported.extend(
+                    given
+                        .into_iter()
+                        .map(|(path, name)| ((found.module.clone(), name), absolute(&path))),
+                );
+            }
+        }
+        Names { declared, imported }
+    }
+
+    /// The module and the name under which the item at `path` is declared, if it is one of ours.
+    fn resolve(&self, path: &str) -> Option<(String, String)> {
+        let (module, name) = path.rsplit_once("::")?;
+        let place = (module.to_owned(), name.to_owned());
+        if self.declared.contains(&place) {
+            return Some(place);
+        }
+        if let Some(path) = self.imported.get(&place) {
+            return self.resolve(path);
+        }
+        // What stands behind a module that has another name here.
+        let (above, last) = module.rsplit_once("::")?;
+        let real = self.imported.get(&(above.to_owned(), last.to_owned()))?;
+        self.resolve(&format!("{real}::{name}"))
+    }
+}
+
+/// Has `module`, and the public ones in it, be public under the name `shown`, and so the modules that these re-export.
+fn reach(module: &str, shown: &str, all: &mut [Found]) {
+    let is_module = |it: &Found, path: &str| match &it.item {
+        Item::Mod(below) => format!("{}::{}", it.module, below.ident) == path,
+        _ => false,
+    };
+    let mut reached = Vec::new();
+    for found in all.iter_mut().filter(|it| it.module == module) {
+        found.is_public_module = true;
+        found.shown = shown.to_owned();
+        match &found.item {
+            Item::Mod(below) if is_public(&below.vis) => {
+                let name = &below.ident;
+                reached.push((format!("{module}::{name}"), name.to_string()));
+            }
+            Item::Use(it) if is_public(&it.vis) => paths(&it.tree, module, &mut reached),
+            _ => {}
+        }
+    }
+    for (path, name) in reached {
+        if name != "raw" && all.iter().any(|it| is_module(it, &path)) {
+            reach(&path, &format!("{shown}::{name}"), all);
+        }
     }
 }
 
@@ -183,13 +270,10 @@ fn undocumented(fields: &Fields) -> String {
     format!("{{{}}}", all.join(", "))
 }
 
-/// The lines of what `implementation` gives to a type of `exported`.
-fn implement(it: &syn::ItemImpl, exported: &BTreeSet<String>, lines: &mut BTreeSet<String>) {
+/// The lines of what the implementation gives to a type.
+fn implement(it: &syn::ItemImpl, lines: &mut BTreeSet<String>) {
     let syn::Type::Path(path) = &*it.self_ty else { return };
     let Some(last) = path.path.segments.last() else { return };
-    if !exported.contains(&last.ident.to_string()) || is_of_tests(&it.attrs) {
-        return;
-    }
     let own = text(last);
     if let Some((_, name, _)) = &it.trait_ {
         lines.insert(format!("impl {} for {own}", text(name)));
@@ -213,36 +297,60 @@ fn interface() -> BTreeSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let root = fs::read_to_string(folder.join("lib.rs")).expect("the root");
     let mut all = Vec::new();
-    gather(&folder, syn::parse_file(&root).expect("it is Rust").items, "varvite", true, &mut all);
+    gather(&folder, syn::parse_file(&root).expect("it is Rust").items, "varvite", &mut all);
+    reach("varvite", "varvite", &mut all);
+    let names = Names::of(&all);
     let (mut exported, mut lines) = (BTreeSet::new(), BTreeSet::new());
     for found in all.iter().filter(|it| it.is_public_module) {
         match &found.item {
             Item::Use(it) if is_public(&it.vis) => {
-                names(&it.tree, &mut exported);
-                lines.insert(format!("{}: use {}", found.module, text(&it.tree)));
+                let mut given = Vec::new();
+                paths(&it.tree, &found.module, &mut given);
+                exported
+                    .extend(given.iter().filter_map(|(path, _)| names.resolve(&absolute(path))));
+                lines.insert(format!("{}: use {}", found.shown, text(&it.tree)));
             }
             Item::Mod(it) if is_public(&it.vis) => {
-                lines.insert(format!("{}: mod {}", found.module, it.ident));
+                lines.insert(format!("{}: mod {}", found.shown, it.ident));
             }
             item => {
                 if let Some((name, _)) = head(item).filter(|(_, visibility)| is_public(visibility))
                 {
-                    lines.insert(format!("{}: {name}", found.module));
-                    exported.insert(name);
+                    lines.insert(format!("{}: {name}", found.shown));
+                    exported.insert((found.module.clone(), name));
                 }
             }
         }
     }
     for found in &all {
         let named = head(&found.item).filter(|(_, visibility)| is_public(visibility));
-        if named.is_some_and(|(name, _)| exported.contains(&name)) {
+        if named.is_some_and(|(name, _)| exported.contains(&(found.module.clone(), name))) {
             describe(&found.item, &mut lines);
         }
-        if let Item::Impl(it) = &found.item {
-            implement(it, &exported, &mut lines);
+        let Item::Impl(it) = &found.item else { continue };
+        let syn::Type::Path(of) = &*it.self_ty else { continue };
+        let steps: Vec<_> = of.path.segments.iter().map(|it| it.ident.to_string()).collect();
+        let path = absolute(&format!("{}::{}", found.module, steps.join("::")));
+        if names.resolve(&path).is_some_and(|of| exported.contains(&of)) && !is_of_tests(&it.attrs)
+        {
+            implement(it, &mut lines);
         }
     }
     lines
+}
+
+/// What another crate can reach and a change could take away unseen: a module of a re-exported one, and no private
+/// function that is called as a public one.
+#[test]
+fn the_listing_has_what_is_reached_by_a_module_and_nothing_else() {
+    let found = interface();
+    for line in ["varvite::table::check: check_selected", "struct Selection.tables: Vec<String>"] {
+        assert!(found.contains(line), "{line} is not listed");
+    }
+    for start in ["fn segment(id:u64)", "State::fn check_room"] {
+        let listed = found.iter().find(|line| line.starts_with(start));
+        assert_eq!(listed, None, "a private item is listed");
+    }
 }
 
 #[test]
