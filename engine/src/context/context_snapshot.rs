@@ -67,6 +67,7 @@ pub struct CommitFileOptions {
 
 /// How far the work on a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommitFileProgress {
     /// Bytes of the file that were read or written.
     pub bytes: u64,

@@ -140,6 +140,7 @@ pub enum Answer {
 
 /// A call as it was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Call {
     /// What was called.
     pub action: Action,

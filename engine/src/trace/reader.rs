@@ -19,6 +19,7 @@ const HASHED_BYTES_MAX: usize = 64 << 20;
 
 /// How a trace ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TraceEnd {
     /// Calls that were read.
     pub calls: u64,

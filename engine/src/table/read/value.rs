@@ -221,7 +221,8 @@ impl crate::Batch {
     /// operator, which joins whole values, and for a table of another session: insert its bytes there, of
     /// which a batch takes 16 MiB a value. The update of a live table syncs the file if nothing did yet;
     /// the log refers to it.
-    pub fn insert_value(&mut self, key: &[u8], value: &Value) -> &mut Self {
+    pub fn insert_value(&mut self, key: &(impl AsRef<[u8]> + ?Sized), value: &Value) -> &mut Self {
+        let key = key.as_ref();
         match &value.place {
             ValueLocation::Memory(bytes) => self.insert(key, bytes),
             ValueLocation::Blob(blob) => {

@@ -125,6 +125,7 @@ pub struct Observed<'a> {
 
 /// What an operation cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OperationCost {
     /// Pages that lookups read from the disk.
     pub pages_read: u64,

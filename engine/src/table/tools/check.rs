@@ -22,6 +22,7 @@ use crate::table::shared::{SegmentStore, SessionOptions};
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finding {
     /// The file, relative to the session.
     pub file: String,
@@ -112,6 +113,7 @@ impl Selection {
 
 /// How far a check is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Progress {
     /// Bytes read so far.
     pub done_bytes: u64,
