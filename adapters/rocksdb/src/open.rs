@@ -168,8 +168,8 @@ impl<T: ThreadMode, D: DBInner> Database<T, D> {
 }
 
 impl<T: ThreadMode> Database<T, DBWithThreadModeInner> {
-    /// Opens the database in the folder `path` as it is just now, beside whoever writes. With
-    /// `error_if_log_file_exists` one that has a log is refused, and a database that was ever written to has one.
+    /// Opens the database in the folder `path` as it is just now, beside whoever writes. As in the peer,
+    /// `error_if_log_file_exists` changes nothing here.
     pub fn open_for_read_only<P: AsRef<Path>>(
         options: &Options,
         path: P,
@@ -178,7 +178,8 @@ impl<T: ThreadMode> Database<T, DBWithThreadModeInner> {
         Self::open_cf_for_read_only(options, path, None::<&str>, error_if_log_file_exists)
     }
 
-    /// The same, with some of its column families.
+    /// The same, with some of its column families. Where there are any, `error_if_log_file_exists` has a database
+    /// refused that has a log, as has every one that was ever written to.
     pub fn open_cf_for_read_only<P, I, N>(
         options: &Options,
         path: P,
@@ -192,9 +193,10 @@ impl<T: ThreadMode> Database<T, DBWithThreadModeInner> {
     {
         let cfs = cfs.into_iter();
         let cfs = cfs.map(|it| ColumnFamilyDescriptor::new(it.as_ref(), Options::default()));
-        let path = path.as_ref();
-        let database = Self::open_way(options, path, cfs.collect(), Way::ReadOnly)?;
-        if error_if_log_file_exists && Store::has_log(path) {
+        let (path, cfs) = (path.as_ref(), cfs.collect::<Vec<_>>());
+        let is_refused = error_if_log_file_exists && !cfs.is_empty();
+        let database = Self::open_way(options, path, cfs, Way::ReadOnly)?;
+        if is_refused && Store::has_log(path) {
             return Err(Error::new(
                 ErrorKind::Corruption,
                 format!(

@@ -344,12 +344,19 @@ fn a_reader_beside_the_writer_sees_what_was_there_and_writes_nothing() -> Outcom
     Ok(())
 }
 
+/// Only one that names column families: the other call takes no notice of the wish.
 #[test]
-fn a_reader_may_ask_for_there_being_no_log() -> Outcome {
+fn a_reader_of_families_may_ask_for_there_being_no_log() -> Outcome {
     let folder = tempfile::tempdir()?;
     drop(filled(&folder, &["a"])?);
-    assert!(DB::open_for_read_only(&Options::default(), &folder, false).is_ok());
-    let error = DB::open_for_read_only(&Options::default(), &folder, true).err();
+    let options = Options::default();
+    for has_wish in [false, true] {
+        let db = DB::open_for_read_only(&options, &folder, has_wish)?;
+        assert_eq!(keys(db.iterator(IteratorMode::Start))?, ["a"]);
+        DB::open_cf_for_read_only(&options, &folder, None::<&str>, has_wish)?;
+    }
+    assert!(DB::open_cf_for_read_only(&options, &folder, ["default"], false).is_ok());
+    let error = DB::open_cf_for_read_only(&options, &folder, ["default"], true).err();
     assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Corruption));
     Ok(())
 }
