@@ -463,6 +463,22 @@ fn readme_programs(tree: &Tree) -> Vec<String> {
     complaints
 }
 
+/// Every page for readers has a link in the README, and those on formats one in the list of these.
+fn unlisted_pages(tree: &Tree) -> Vec<String> {
+    let text = |path: &str| tree.texts.get(path).map_or("", String::as_str);
+    let mut complaints = Vec::new();
+    for path in tree.texts.keys().filter(|it| it.starts_with("docs/") && it.ends_with(".md")) {
+        let (list, link) = match path.strip_prefix("docs/format/") {
+            Some(name) if name != "README.md" => ("docs/format/README.md", name),
+            Some(_) | None => ("README.md", &**path),
+        };
+        if !text(list).contains(&format!("]({link}")) {
+            complaints.push(format!("{list} has no link to {path}"));
+        }
+    }
+    complaints
+}
+
 fn assert_tidy(rule: fn(&Tree) -> Vec<String>) {
     let complaints = rule(&Tree::read());
     assert!(complaints.is_empty(), "\n  {}\n", complaints.join("\n  "));
@@ -526,6 +542,11 @@ fn unsafe_code_has_its_reason() {
 #[test]
 fn links_lead_somewhere() {
     assert_tidy(links);
+}
+
+#[test]
+fn the_readme_leads_to_every_page() {
+    assert_tidy(unlisted_pages);
 }
 
 #[test]

@@ -212,6 +212,15 @@ fn dead_links_and_machine_paths_are_found() {
 }
 
 #[test]
+fn pages_that_no_list_names_are_found() {
+    let pages = [("docs/guide/a.md", ""), ("docs/format/b.md", ""), ("docs/format/README.md", "")];
+    let readme = ("README.md", "[a](docs/guide/a.md#top) [b](docs/format/README.md)");
+    refuses(unlisted_pages, &[pages[0]], "docs/guide/a.md");
+    refuses(unlisted_pages, &[readme, pages[1], pages[2]], "docs/format/b.md");
+    accepts(unlisted_pages, &[readme, pages[0], pages[1], ("docs/format/README.md", "[b](b.md)")]);
+}
+
+#[test]
 fn a_program_of_the_readme_that_nobody_runs_is_found() {
     let readme = ("README.md", "```rust,no_run\nfn main() {}\n```");
     refuses(readme_programs, &[readme], "README.md");
