@@ -304,14 +304,7 @@ fn who_watches_is_told_of_each_frame_and_may_end_the_work() {
     assert!(written.is_sorted_by(|a, b| a.bytes < b.bytes && a.share < b.share));
     assert!(written[2].share > 300_000 && written[2].share < 700_000, "{written:?}");
     assert_eq!(read.len(), 2 * 7, "six frames, and the last one");
-    assert_eq!(
-        read[6],
-        CommitFileProgress {
-            bytes: file.bytes,
-            total: Some(file.bytes),
-            resumed: 0,
-            share: 1_000_000
-        }
-    );
+    let CommitFileProgress { bytes, total, resumed, share, .. } = read[6];
+    assert_eq!((bytes, total, resumed, share), (file.bytes, Some(file.bytes), 0, 1_000_000));
     assert_eq!(read[..7], read[7..]);
 }
