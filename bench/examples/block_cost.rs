@@ -123,11 +123,11 @@ fn main() -> Result<()> {
     for side in &mut sides {
         side.load(accounts)?;
     }
-    for block in 0..WARM + blocks {
-        for turn in 0..sides.len() {
-            // Each is first as often as any other, and behind each other.
-            let turn = if block % 2 == 0 { turn } else { sides.len() - 1 - turn };
-            let at = (turn + block as usize / 2) % sides.len();
+    let mut order: Vec<usize> = (0..sides.len()).collect();
+    let mut random = 1_u64;
+    for _ in 0..WARM + blocks {
+        shuffle(&mut order, &mut random);
+        for &at in &order {
             sides[at].block()?;
         }
     }
@@ -139,6 +139,15 @@ fn main() -> Result<()> {
     }
     report(&sides);
     Ok(())
+}
+
+/// Another order (Fisher and Yates), so that none runs behind the same neighbour more often than any other does.
+fn shuffle(order: &mut [usize], random: &mut u64) {
+    for end in (1..order.len()).rev() {
+        *random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        order.swap(end, ((*random >> 33) % (end as u64 + 1)) as usize);
+    }
 }
 
 fn report(sides: &[Side]) {

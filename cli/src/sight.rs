@@ -83,6 +83,8 @@ struct Recording {
     sampled: Instant,
     /// Where the store is, and when its files were listed.
     store: Option<(PathBuf, Option<Instant>)>,
+    /// Processor time of all samples so far.
+    sampling_ns: u64,
 }
 
 impl Tracing {
@@ -94,7 +96,8 @@ impl Tracing {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let recorder = Recorder::create(&folder, &name, Process)?;
         let store = store.map(|folder| (folder.to_owned(), None));
-        let mut tracing = Tracing(Some(Recording { recorder, sampled: Instant::now(), store }));
+        let mut tracing =
+            Tracing(Some(Recording { recorder, sampled: Instant::now(), store, sampling_ns: 0 }));
         tracing.sample();
         Ok(tracing)
     }
@@ -111,6 +114,11 @@ impl Tracing {
         }
     }
 
+    /// Processor time that samples took so far, which is no store's.
+    pub fn sampling_ns(&self) -> u64 {
+        self.0.as_ref().map_or(0, |it| it.sampling_ns)
+    }
+
     /// Writes what the process uses, if that is a while ago.
     pub fn tick(&mut self) {
         if self.0.as_ref().is_some_and(|it| it.sampled.elapsed() >= SAMPLED) {
@@ -119,7 +127,10 @@ impl Tracing {
     }
 
     fn sample(&mut self) {
-        let Some(Recording { recorder, sampled, store }) = &mut self.0 else { return };
+        let Some(Recording { recorder, sampled, store, sampling_ns }) = &mut self.0 else {
+            return;
+        };
+        let start = cpu_ns();
         *sampled = Instant::now();
         if let Some((folder, listed)) = store
             && listed.is_none_or(|listed| listed.elapsed() >= LISTED)
@@ -144,6 +155,7 @@ impl Tracing {
         if let Some(faults) = faults {
             recorder.sample("major_faults", faults);
         }
+        *sampling_ns += cpu_ns() - start;
     }
 
     /// Ends it.

@@ -44,6 +44,7 @@ pub enum Face {
     Table,
 }
 
+#[derive(Clone)]
 struct State {
     series: Series,
     blocks: Blocks,
@@ -114,9 +115,10 @@ impl<C: Fn() -> u64 + Send + Sync> Timings<C> {
         state.blocks.reset();
     }
 
-    /// All that was told so far, the action with the most time first. Costs the actions and their prefixes.
+    /// All that was told so far, the action with the most time first. Costs the actions and their prefixes; who tells
+    /// waits for a copy of the sums alone.
     pub fn report(&self) -> Report {
-        let state = self.state();
+        let state = self.state().clone();
         Report::of(&state.series, &state.blocks)
     }
 }

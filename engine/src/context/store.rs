@@ -409,7 +409,8 @@ impl Store {
             ));
         }
         let Some(offset) = self.object_entries(hash)?.get(hash)? else { return Ok(None) };
-        if !self.pack.has_object(offset)? {
+        // Nor is one that a collection will take as good as there: what has it could not be committed.
+        if !self.pack.has_object(offset)? || self.pack.will_go(offset) {
             return Ok(None);
         }
         let (tag, stored) =

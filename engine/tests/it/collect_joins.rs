@@ -100,6 +100,30 @@ fn a_store_that_collects_for_long_has_few_files() {
     }
 }
 
+#[test]
+fn a_file_that_stands_for_many_chunks_is_looked_at_once() {
+    let mut store = Store::create(MemoryDisk::seeded(1), options(Index::Minimal)).unwrap();
+    let mut tree = store.empty_tree();
+    let mut steps = Vec::new();
+    for date in 0..80_i64 {
+        // So much stays that what was put together is no small file any more, and is not put together again.
+        tree.add(&["lasting", &format!("{date:04}")], &date.to_le_bytes().repeat(512)).unwrap();
+        let info = CommitInfo::new(&[], date, "a", "b");
+        let commit = store.commit(&mut tree, &info).unwrap();
+        store.collect(&commit).unwrap();
+        let mut taken = 1;
+        while store.collect_step(1).unwrap() {
+            taken += 1;
+        }
+        steps.push(taken);
+    }
+    let chunks = store.chunks();
+    assert!(chunks.iter().any(|chunk| chunk.count > 15), "{chunks:?}");
+    let (early, late) = (&steps[10..20], &steps[70..]);
+    let most = |steps: &[u64]| *steps.iter().max().unwrap();
+    assert!(most(late) < 2 * most(early), "{steps:?}");
+}
+
 /// A collection that joins what six others left, between two commits.
 pub fn joins(store: &mut Store, commits: &mut Vec<CommitHash>) -> Result<()> {
     for date in 6..8 {

@@ -167,6 +167,18 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_of_the_first_version_is_refused_for_its_version() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden/trace/version-1.bin");
+        let bytes = std::fs::read(path).unwrap();
+        let (calls, end) = calls(&bytes);
+        let error = end.unwrap_err();
+        assert_eq!((calls.len(), error.kind()), (0, Kind::Version));
+        assert!(error.to_string().contains("version 1"), "{error}");
+        let outline = trace::inspect("a.trace", &bytes);
+        assert!(outline.to_string().contains("version 1"), "{outline}");
+    }
+
+    #[test]
     fn reads_of_transactions_are_written_as_they_were_and_read() {
         let bytes = golden("trace/transactions.bin", &recorded_transactions());
         let (calls, end) = calls(&bytes);

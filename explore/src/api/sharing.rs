@@ -123,9 +123,11 @@ fn counted(
     let more = if is_full { pieces.max(PIECES).saturating_mul(4).min(PIECES_MAX) } else { pieces };
     let next = (is_left && !is_too_wide && (!is_full || more > pieces)).then_some(more);
     let parts = walk.parts();
+    let (chunks, dead_bytes) = held(&store, &walk);
     let mut said = json!({
         "counted": walk.counted(), "pieces": pieces, "is_cut": is_left, "is_too_wide": is_too_wide, "next": next,
-        "commits": rows(&store, commits, &parts)?, "parts": listed(&parts), "chunks": held(&store, &walk),
+        "commits": rows(&store, commits, &parts)?, "parts": listed(&parts), "chunks": chunks,
+        "dead_bytes": dead_bytes,
     });
     let sum = |of: fn(&SharedPart) -> u64| parts.iter().map(of).sum::<u64>();
     said["bytes"] = sum(|part| part.bytes).into();

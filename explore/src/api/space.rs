@@ -49,10 +49,11 @@ fn chunks(store: &Store) -> Vec<Value> {
     store.chunks().iter().rev().take(LISTED).map(row).collect()
 }
 
-/// The same chunks, each with what the commits of `walk` hold of it and what is dead for them, once that was counted.
-pub fn held(store: &Store, walk: &Sharing) -> Vec<Value> {
+/// The same chunks, each with what the commits of `walk` hold of it and what is dead for them, once that was counted;
+/// and what is dead in all that were counted, those that are not listed too.
+pub fn held(store: &Store, walk: &Sharing) -> (Vec<Value>, u64) {
     let counted = walk.chunks();
-    let mut left = &counted[..];
+    let (mut left, mut dead) = (&counted[..], 0);
     let row = |chunk: &ChunkInfo| {
         // Newer ones were taken before. What a chunk was when it was counted may be a part of what it is by now.
         let (held, older) = left.split_at(left.partition_point(|it| it.base >= chunk.base));
@@ -60,13 +61,17 @@ pub fn held(store: &Store, walk: &Sharing) -> Vec<Value> {
         let (pieces, bytes) =
             held.iter().fold((0, 0), |sum, it| (sum.0 + it.pieces, sum.1 + it.bytes));
         let is_counted = walk.next_offset().is_none_or(|next| next < chunk.base);
+        let dead_bytes = is_counted.then(|| chunk.disk_bytes.saturating_sub(bytes));
+        dead += dead_bytes.unwrap_or(0);
         json!({
             "number": chunk.number, "chunks": chunk.count, "base": chunk.base, "state": state(chunk),
             "disk_bytes": chunk.disk_bytes, "held_pieces": pieces, "held_bytes": bytes,
-            "dead_bytes": is_counted.then(|| chunk.disk_bytes.saturating_sub(bytes)),
+            "dead_bytes": dead_bytes,
         })
     };
-    store.chunks().iter().rev().take(LISTED).map(row).collect()
+    let mut rows: Vec<Value> = store.chunks().iter().rev().map(row).collect();
+    rows.truncate(LISTED);
+    (rows, dead)
 }
 
 /// `/api/space`.

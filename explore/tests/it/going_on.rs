@@ -140,6 +140,7 @@ fn sharing_is_what_the_engine_counts_however_many_answers_it_takes() {
     assert_eq!(chunks.len(), store.chunks().len());
     assert_eq!((sum("held_bytes"), sum("held_pieces")), (bytes(&|_| true), sharing.counted()));
     assert_eq!(sum("dead_bytes"), sum("disk_bytes") - sum("held_bytes"));
+    assert_eq!(said["dead_bytes"], sum("dead_bytes"));
     let newest = world.json("/api/sharing?last=1");
     let dead = |said: &Value| rows(said, "chunks")[0]["dead_bytes"].as_u64().unwrap();
     assert!(dead(&newest) > dead(&said) + 100, "{newest}");

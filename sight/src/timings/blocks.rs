@@ -16,7 +16,7 @@ pub struct Timed {
 }
 
 /// The block that is under way, and the slowest of those that ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Blocks {
     worst_max: usize,
     ended: u64,

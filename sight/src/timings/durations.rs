@@ -10,7 +10,7 @@ const HALF: u64 = 128;
 const DAY_NS: u64 = 86_400_000_000_000;
 
 /// How often a duration of each class was told.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Durations {
     counts: Vec<u32>,
 }

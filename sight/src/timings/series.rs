@@ -142,7 +142,7 @@ impl Cost {
 }
 
 /// One action of one prefix.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sums {
     pub action: ActionId,
     /// What it is called, for one that was told of.
@@ -221,7 +221,7 @@ fn is_of(key: &[u8], prefix: &[&[u8]]) -> bool {
 }
 
 /// All sums, by prefix and action.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Series {
     prefixes_max: usize,
     /// Which prefix has which number. Steps stand behind their lengths.

@@ -135,7 +135,6 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         }
         let (start, cpu_start) = (Instant::now(), cpu_ns());
         let seconds = replay.block(&block)?;
-        tracing.tick();
         if block.measured {
             cpu += cpu_ns() - cpu_start;
             samples.push(start.elapsed().as_nanos() as u64);
@@ -143,6 +142,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             measured += 1;
             operations += block.operations.len() as u64;
         }
+        tracing.tick();
         // Between blocks nobody waits.
         replay.store().maintain()?;
         if arguments.cold {

@@ -290,6 +290,11 @@ fn apply_chain(
 ) -> Result<()> {
     let mut bar = Bar::new("replaying", chain.bytes(), Unit::Bytes);
     let (cpu_before, cpu_start) = (ledger.progress.cpu_ns, measure::cpu_ns());
+    let sampled_before = set.tracing.sampling_ns();
+    // What samples of a recording take is no store's time.
+    let cpu = |tracing: &sight::Tracing| {
+        cpu_before + (measure::cpu_ns() - cpu_start) - (tracing.sampling_ns() - sampled_before)
+    };
     let mut saved_blocks = ledger.progress.blocks;
     let mut saved_at = Instant::now();
     let first = ledger.progress.next;
@@ -312,7 +317,7 @@ fn apply_chain(
             done += end - offset;
             offset = end;
             bar.set(done);
-            ledger.progress.cpu_ns = cpu_before + measure::cpu_ns() - cpu_start;
+            ledger.progress.cpu_ns = cpu(&set.tracing);
             let due = ledger.progress.blocks - saved_blocks >= arguments.snapshot_blocks
                 || saved_at.elapsed() >= Duration::from_secs(arguments.snapshot_seconds);
             if arguments.store.is_some() && due {
@@ -322,7 +327,7 @@ fn apply_chain(
         }
     }
     bar.finish();
-    ledger.progress.cpu_ns = cpu_before + measure::cpu_ns() - cpu_start;
+    ledger.progress.cpu_ns = cpu(&set.tracing);
     Ok(())
 }
 

@@ -224,7 +224,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     };
     // The first reading measures the counter for a part of a second, which is no store's time.
     monotonic_ns();
-    let cpu = cpu_ns();
+    let (cpu, sampled) = (cpu_ns(), tracing.sampling_ns());
     let mut beside_cpu = 0;
     let cut_bytes = Source::open(&arguments.file)?.each(|call, is_exact| {
         let run = |replay: &mut Replay| {
@@ -239,7 +239,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         }
         Ok(())
     })?;
-    let cpu_seconds = (cpu_ns() - cpu - beside_cpu) as f64 / 1e9;
+    let cpu_seconds =
+        (cpu_ns() - cpu - beside_cpu - (tracing.sampling_ns() - sampled)) as f64 / 1e9;
     let (found, other) = (replay.outcome(), beside.as_ref().map(Replay::outcome));
     for replay in [Some(replay), beside].into_iter().flatten() {
         let (store, session) = replay.end();

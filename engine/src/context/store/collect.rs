@@ -646,7 +646,8 @@ impl Tip {
                 match outcome {
                     Compared::NotYet => {}
                     Compared::Equal => {
-                        collection.next -= 1;
+                        // One that stands for many numbers is looked at once.
+                        collection.next = comparing.chunk().number;
                         collection.sifting = None;
                     }
                     Compared::Differs => {
