@@ -140,7 +140,6 @@ pub enum Answer {
 
 /// A call as it was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Call {
     /// What was called.
     pub action: Action,
