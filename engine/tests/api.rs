@@ -65,7 +65,9 @@ fn expanded(items: &[Item]) -> Vec<Item> {
         let parameter = pattern.strip_suffix(":ident)").and_then(|it| it.rsplit('$').next());
         let parameter = parameter.expect("a macro takes documentation and a name");
         let body = body.rsplit_once('}').expect("it ends").0;
-        let body = body.replace("$(#[$document])*", "").replace(&format!("${parameter}"), name);
+        let body = body
+            .replace("$(#[$document])*", "")
+            .replace(&format!("${parameter}"), &format!(" {name}"));
         made.extend(syn::parse_file(&body).expect("it is Rust").items);
     }
     made
