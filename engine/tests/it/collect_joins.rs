@@ -118,10 +118,10 @@ fn a_file_that_stands_for_many_chunks_is_looked_at_once() {
         steps.push(taken);
     }
     let chunks = store.chunks();
-    assert!(chunks.iter().any(|chunk| chunk.count > 15), "{chunks:?}");
+    assert!(chunks.iter().filter(|chunk| chunk.count > 10).count() > 3, "{chunks:?}");
     let (early, late) = (&steps[10..20], &steps[70..]);
     let most = |steps: &[u64]| *steps.iter().max().unwrap();
-    assert!(most(late) < 2 * most(early), "{steps:?}");
+    assert!(most(late) < most(early) + 20, "{steps:?}");
 }
 
 /// A collection that joins what six others left, between two commits.
