@@ -111,7 +111,7 @@ fn a_line_of_a_shell_is_taken_as_it_is_meant() {
     assert!(json.out.starts_with('{'), "{json:?}");
     // Flags before the command are those of the program, and the store is the shell's.
     assert_eq!(run("--quiet get t a\n-q --format jsonl get t a\n").out.lines().count(), 2);
-    let made = run("--quiet put a b c d --create\n");
+    let made = run("--quiet put a b c --create\n");
     assert!(made.code == 0 && !Path::new("a").exists(), "{made:?}");
     assert!(run("snapshot help\n").out.contains("verify"), "the help of a family");
     assert!(run("snapshot\n").err.contains("verify"), "which of them is not said");
