@@ -35,6 +35,9 @@ advice! {
     SNAPSHOT_INFO = "context snapshot info", "MOVED";
     CREATE = "table create", "NEW t --create";
     DELETE = "table delete", "STORE t k";
+    DELETE_RANGE = "table delete-range", "STORE t --all";
+    DROP = "table drop", "STORE t";
+    RENAME = "table rename", "STORE t other";
     DUMP = "table dump", "STORE t";
     INFO = "info", "STORE";
     INSPECT = "inspect", "STORE/session";
@@ -50,6 +53,12 @@ advice! {
     RESTORE = "table restore", "STORE kept t --replace";
 }
 
+#[path = "advice/quoting.rs"] // a test takes this file, too
+mod quoting;
+
+#[allow(unused_imports)] // the same test needs one of them
+pub use quoting::{option, typed, word};
+
 /// The command that makes the index of the context in `folder` again, whose old commits may be in `lower`.
 pub fn rebuild_index(folder: &Path, lower: Option<&Path>) -> String {
     format!("varvite context check --rebuild-index {}{}", typed(folder), with(lower))
@@ -58,20 +67,6 @@ pub fn rebuild_index(folder: &Path, lower: Option<&Path>) -> String {
 /// What is typed behind a command for the folder of the lower layer.
 pub fn with(lower: Option<&Path>) -> String {
     lower.map_or(String::new(), |lower| format!(" --lower {}", typed(lower)))
-}
-
-/// A path as it is typed in a shell.
-pub fn typed(path: &Path) -> String {
-    word(&path.to_string_lossy())
-}
-
-/// A word as it is typed in a shell: in quotation marks where the shell would take it for something else.
-pub fn word(text: &str) -> String {
-    let is_plain = |it: char| it.is_alphanumeric() || "_./:=+@%,-".contains(it);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 /// The line that says how the commits that are whole of the context in `folder` are kept.

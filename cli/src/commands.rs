@@ -1,5 +1,8 @@
 //! The commands: one file each, or one folder a family. What several share lies below them.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::{self, Outcome};
@@ -118,6 +121,13 @@ fn run_now(arguments: Arguments) -> Outcome {
     }
 }
 
+/// The store among what was typed, and then in the folder at hand, that has a table called `word`.
+pub fn store_of(word: &str) -> Option<PathBuf> {
+    let typed = std::env::args_os().skip(1).map(PathBuf::from);
+    let mut folders = typed.chain([PathBuf::from(".")]).filter(|it| it.join("session").is_file());
+    folders.find(|folder| table::state::names(folder).is_ok_and(|it| it.contains(&word.to_owned())))
+}
+
 /// The command that runs a load and records it.
 fn recorded(load: &trace::record::Arguments) -> varvite::Result<Arguments> {
     Arguments::try_parse_from(load.words()?).map_err(|error| {
@@ -133,11 +143,15 @@ fn program() -> Program {
     Program { commands: Arguments::command(), run: run_words }
 }
 
-fn run_words(words: &[String], name: String, otherwise: Output) -> u8 {
+fn run_words(words: &[OsString], name: String, otherwise: Output) -> u8 {
     match Arguments::try_parse_from(words) {
         Ok(arguments) => {
             records::begin(arguments.format, name.clone());
-            exit::ended(run(arguments, &name))
+            let was_quiet = progress::is_quiet();
+            progress::set_quiet(was_quiet || arguments.quiet);
+            let code = exit::ended(run(arguments, &name));
+            progress::set_quiet(was_quiet);
+            code
         }
         Err(error) if !error.use_stderr() => {
             // There is nobody to be told that the output is closed.
@@ -145,9 +159,10 @@ fn run_words(words: &[String], name: String, otherwise: Output) -> u8 {
             0
         }
         Err(error) => {
+            let command = Arguments::command();
+            let tip = words::tip_in_shell(&error, &command, words, &name);
             records::begin(otherwise, name);
-            let tip = words::tip_in_shell(&error, &Arguments::command(), words);
-            exit::refused(error, tip.as_deref(), words.get(1).map(|face| &**face))
+            exit::refused(error, tip.as_deref(), words.get(1).and_then(|face| face.to_str()))
         }
     }
 }

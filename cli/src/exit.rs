@@ -1,31 +1,37 @@
 //! How the program ends: 0 yes or sound, 1 no, 2 could not run, 3 damaged. The same in every command.
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::{ContextKind, ErrorKind};
 use varvite::{Error, Kind};
 
-use crate::print::records;
+use crate::print::{self, records};
 use crate::progress;
 use crate::system::volume;
+use crate::words;
 
 /// The exit code when something is damaged.
 const DAMAGED: u8 = 3;
 /// The exit code when the arguments are wrong.
 const USAGE: u8 = 2;
 
-/// Something damaged was seen, whoever listens.
-static DAMAGE: AtomicBool = AtomicBool::new(false);
+/// What is known already, whoever listens.
+static KNOWN: AtomicU8 = AtomicU8::new(0);
 
-/// Something damaged was seen: who has read enough of the output is told at least this.
+/// So much is known already: who has read enough of the output is told at least this.
+pub fn note(verdict: Verdict) {
+    KNOWN.fetch_max(verdict as u8, Ordering::Relaxed);
+}
+
+/// Something damaged was seen.
 pub fn note_damage() {
-    DAMAGE.store(true, Ordering::Relaxed);
+    note(Verdict::Damaged);
 }
 
 /// The exit code when nobody reads the output any more.
 fn unheard() -> u8 {
-    if DAMAGE.load(Ordering::Relaxed) { DAMAGED } else { 0 }
+    KNOWN.load(Ordering::Relaxed)
 }
 
 /// What a command found when it could run; its number is the exit code.
@@ -110,12 +116,16 @@ pub fn report(outcome: Outcome) -> ExitCode {
 /// The same where the program goes on.
 pub fn ended(outcome: Outcome) -> u8 {
     progress::tell();
+    if let Ok(verdict) = outcome {
+        note(verdict);
+    }
     let ended = match outcome {
         Ok(verdict) => records::finish(verdict as u8, None).map(|()| verdict as u8),
         Err(Failure::OutputClosed) => return unheard(),
         Err(Failure::Engine(error)) => {
             let error = volume::named(error);
-            complain!("error: {error}");
+            // One line, whatever names are in it.
+            complain!("error: {}", print::without_control(&error.to_string()));
             let code = code(error.kind());
             let told = (&*records::kind(error.kind()), &*error.to_string());
             // Whoever does not read the output has the sentence.
@@ -133,20 +143,9 @@ pub fn ended(outcome: Outcome) -> u8 {
     }
 }
 
-/// Whether no word that looks alike begins as what was typed: "people" is not meant as "explore".
-fn is_far(error: &clap::Error) -> bool {
-    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
-        return false;
-    };
-    let Some(ContextValue::Strings(alike)) = error.get(ContextKind::SuggestedSubcommand) else {
-        return false;
-    };
-    !alike.iter().any(|word| word.chars().next() == typed.chars().next())
-}
-
 /// Says that the arguments are wrong, and what may be meant, in JSON too; in the shell of a face as a line is typed there.
 pub fn refused(mut error: clap::Error, tip: Option<&str>, shell: Option<&str>) -> u8 {
-    if tip.is_some() || is_far(&error) {
+    if tip.is_some() || words::is_far(&error) {
         // Words that look alike are less than what is known to be meant, or than nothing.
         for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg] {
             error.remove(kind);

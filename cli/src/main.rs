@@ -14,6 +14,7 @@ mod exit;
 mod flags;
 mod hex;
 mod input;
+mod output;
 mod print;
 mod progress;
 mod sight;
@@ -41,8 +42,9 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
-            records::begin(asked(), typed());
-            let tip = words::tip(&error, &Arguments::command());
+            let name = typed();
+            let tip = words::tip(&error, &Arguments::command(), &name, commands::store_of);
+            records::begin(asked(), name);
             return ExitCode::from(exit::refused(error, tip.as_deref(), None));
         }
     };

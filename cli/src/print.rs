@@ -31,10 +31,19 @@ pub fn out() -> io::StdoutLock<'static> {
     io::stdout().lock()
 }
 
-/// Writes one line to standard output.
+/// Writes a line, or the lines of a grid, to standard output. A name in it, as of a folder, does nothing to a terminal.
 pub fn line(text: &str) -> io::Result<()> {
     let mut out = out();
-    out.write_all(text.as_bytes())?;
+    let is_layout = |it: char| it == '\n' || it == '\t';
+    if text.chars().any(|it| it.is_control() && !is_layout(it)) {
+        let shown = text.split_inclusive(is_layout).map(|part| {
+            let inside = part.trim_end_matches(is_layout);
+            without_control(inside) + &part[inside.len()..]
+        });
+        out.write_all(shown.collect::<String>().as_bytes())?;
+    } else {
+        out.write_all(text.as_bytes())?;
+    }
     // An empty grid is no line.
     if text.is_empty() { Ok(()) } else { out.write_all(b"\n") }
 }

@@ -58,7 +58,10 @@ impl Notation {
     /// which is no escape, so that nobody takes it for a value.
     pub fn show(self, bytes: &[u8]) -> String {
         if let Some(parts) = joined::parts(bytes) {
-            return parts.iter().map(|part| self.show(part)).collect::<Vec<_>>().join(" \\+ ");
+            let mut shown: Vec<_> = parts.iter().map(|part| self.show(part)).collect();
+            let omitted = joined::omitted(bytes);
+            shown.extend((omitted > 0).then(|| format!("… {} more", print::count(omitted))));
+            return shown.join(" \\+ ");
         }
         match self {
             Notation::Hex => hex::encode(bytes),

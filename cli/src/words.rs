@@ -1,6 +1,7 @@
 //! What people type who know another program: which of our commands they mean.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -20,51 +21,129 @@ const KNOWN: [(&[&str], &str); 13] = [
     (&["read", "export"], advice::DUMP),
     (&["pragma", "integrity_check", "verify", "fsck", "analyze"], advice::CHECK),
     (&["vacuum", "compact", "optimize", "flush", "reindex"], advice::MERGE_STATUS),
-    (&["pause", "stop", "suspend"], advice::MERGE_FINISH),
+    (PAUSES, advice::MERGE_FINISH),
     (&["dbinfo", "stats", "status", "size"], advice::INFO),
     (&["save", "clone"], advice::BACKUP),
     (&["recover", "salvage"], advice::REPAIR),
 ];
 
-/// Flags of other programs, and what does so here.
-const KNOWN_FLAGS: [(&[&str], &str); 4] = [
-    (&["--to", "--until", "--end", "--upto"], "`--last` ends with a key, `--before` ahead of it"),
-    (&["--start", "--lower"], "`--first` begins with a key, `--after` behind it"),
-    (
-        &["--where", "--filter", "--like", "--key"],
-        "`--prefix` takes the keys that begin so, `--first` and `--last` a range of keys; nothing looks for values",
-    ),
-    (
-        &["--json", "--csv", "--jsonl"],
-        "`--format` says how results are printed: table, json, jsonl or csv",
-    ),
+const PAUSES: &[&str] = &["pause", "stop", "suspend"];
+
+/// A flag of other programs.
+struct Flag {
+    /// As it is typed.
+    typed: &'static [&'static str],
+    /// What the command at hand must have for the tip, without dashes.
+    needs: &'static [&'static str],
+    tip: &'static str,
+}
+
+/// Flags of other programs, and what does so here: of each the first tip that fits the command.
+const KNOWN_FLAGS: [Flag; 10] = [
+    Flag {
+        typed: &["--to", "--until", "--end", "--upto"],
+        needs: &["last", "before"],
+        tip: "`--last` ends with a key, `--before` ahead of it",
+    },
+    Flag {
+        typed: &["--start", "--lower", "--begin"],
+        needs: &["first", "after"],
+        tip: "`--first` begins with a key, `--after` behind it",
+    },
+    Flag {
+        typed: WHERE,
+        needs: &["prefix", "first", "last"],
+        tip: "`--prefix` takes the keys that begin so, `--first` and `--last` a range of keys; nothing looks for values",
+    },
+    Flag {
+        typed: &["--json", "--csv", "--jsonl", "--output-format", "-j"],
+        needs: &["format"],
+        tip: "`--format` says how results are printed: table, json, jsonl or csv",
+    },
+    Flag {
+        typed: &["-n", "--count", "--max", "--head", "--top"],
+        needs: &["limit"],
+        tip: "`--limit` says how many are printed",
+    },
+    Flag {
+        typed: &["--desc", "--descending", "-r", "--backwards"],
+        needs: &["reverse"],
+        tip: "`--reverse` begins with the last key",
+    },
+    Flag {
+        typed: &["--force", "-f", "--overwrite", "--clobber"],
+        needs: &["replace"],
+        tip: "`--replace` takes the place of what is there",
+    },
+    Flag {
+        typed: FOLDER,
+        needs: &["store"],
+        tip: "the folder of the store is no flag: it stands behind the command",
+    },
+    Flag {
+        typed: FOLDER,
+        needs: &["dir"],
+        tip: "the folder of the store is no flag: it stands behind the command",
+    },
+    Flag {
+        typed: &["--out", "-o", "--output", "--file"],
+        needs: &["skip_damaged"],
+        tip: "what is listed goes to standard output: `> FILE` behind the command writes a file",
+    },
 ];
 
-/// What somebody means who typed a flag that there is not.
-fn flag_tip(error: &clap::Error) -> Option<String> {
+const WHERE: &[&str] = &["--where", "--filter", "--like", "--key", "--grep"];
+const FOLDER: &[&str] = &["--db", "--path", "--dir", "--store", "--database", "-d"];
+
+/// What somebody means who typed a flag that the command called `name` has not.
+fn flag_tip(error: &clap::Error, program: &clap::Command, name: &str) -> Option<String> {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else { return None };
-    let known = KNOWN_FLAGS.iter().find(|(flags, _)| flags.contains(&&**typed));
-    known.map(|(_, tip)| (*tip).to_owned())
+    let found = name.split(' ').try_fold(program, |above, name| above.find_subcommand(name));
+    let has = |id: &str| {
+        id == "format" || found.is_some_and(|it| it.get_arguments().any(|it| it.get_id() == id))
+    };
+    let mut known = KNOWN_FLAGS.iter().filter(|flag| flag.typed.contains(&&**typed));
+    if let Some(flag) = known.find(|flag| flag.needs.iter().all(|id| has(id))) {
+        return Some(flag.tip.to_owned());
+    }
+    let is_of_tables = name.split(' ').next() == Some("table") && WHERE.contains(&&**typed);
+    is_of_tables.then(|| format!("{} has `--prefix`, `--first` and `--last`", advice::SCAN))
 }
 
 /// The same in a shell of the face of `words`, where its commands are typed alone.
 pub fn tip_in_shell(
     error: &clap::Error,
     program: &clap::Command,
-    words: &[String],
+    words: &[OsString],
+    name: &str,
 ) -> Option<String> {
-    let face = words.get(1).map_or("", |face| face);
-    tip(error, program).map(|tip| tip.replace(&format!("`{PROGRAM} {face} "), "`"))
+    let face = words.get(1).and_then(|face| face.to_str()).unwrap_or_default();
+    let tip = tip(error, program, name, |_| None);
+    tip.map(|tip| tip.replace(&format!("`{PROGRAM} {face} "), "`"))
 }
 
-/// The command that somebody means who typed what there is not.
-pub fn tip(error: &clap::Error, program: &clap::Command) -> Option<String> {
+/// The command that somebody means who typed what there is not, behind the command called `name`; `store_of` finds the
+/// store among what was typed, and here, that has a table of a name.
+pub fn tip(
+    error: &clap::Error,
+    program: &clap::Command,
+    name: &str,
+    store_of: impl FnOnce(&str) -> Option<PathBuf>,
+) -> Option<String> {
     if error.kind() == ErrorKind::UnknownArgument {
-        return flag_tip(error);
+        return flag_tip(error, program, name);
     }
     if error.kind() == ErrorKind::MissingRequiredArgument {
         let missing = error.get(ContextKind::InvalidArg);
         let Some(ContextValue::Strings(missing)) = missing else { return None };
+        let lacks_keys = missing.iter().any(|it| it == "<KEYS>...");
+        if name == "table delete" && lacks_keys && missing.len() == 1 {
+            return Some(format!(
+                "{} with `--all` deletes every key, and {} the table itself",
+                advice::DELETE_RANGE,
+                advice::DROP
+            ));
+        }
         let is_table = missing.iter().any(|it| it == "<TABLE>");
         return is_table.then(|| format!("{} says which tables there are", advice::LIST));
     }
@@ -85,6 +164,9 @@ pub fn tip(error: &clap::Error, program: &clap::Command) -> Option<String> {
         return Some(format!("nothing is there: {} with --create makes a store", advice::CREATE));
     }
     let word = typed.strip_prefix('.').unwrap_or(typed).to_lowercase();
+    if let Some(said) = said(&word, typed.starts_with('.')) {
+        return Some(said);
+    }
     if let Some(own) = program.find_subcommand(&word) {
         return Some(format!("`{PROGRAM} {}` does that here", own.get_name()));
     }
@@ -99,7 +181,85 @@ pub fn tip(error: &clap::Error, program: &clap::Command) -> Option<String> {
         (Some(only), None) | (None, Some(only)) => Some(format!("{only} does that here")),
         (None, None) => {
             let known = KNOWN.iter().find(|(words, _)| words.contains(&&*word));
-            known.map(|(_, command)| format!("{command} does that here"))
+            known
+                .map(|(_, command)| known_tip(&word, command))
+                .or_else(|| table_tip(typed, store_of))
+                .or_else(|| (name.is_empty() && !is_alike(error)).then(|| neither(typed)))
         }
     }
+}
+
+/// What is said of a word that no command stands for here.
+fn said(word: &str, has_dot: bool) -> Option<String> {
+    Some(match word {
+        "mode" | "headers" | "separator" => {
+            "`--format` behind a command says how results are printed: table, json, jsonl or csv"
+                .to_owned()
+        }
+        "output" | "once" => {
+            "what is printed goes to a file by `> FILE` behind the command".to_owned()
+        }
+        "read" if has_dot => {
+            format!("{} runs the lines of a file: `< FILE` behind it", advice::TABLE_SHELL)
+        }
+        "begin" | "commit" | "rollback" | "transaction" | "savepoint" => {
+            format!("each command is one change: {} takes many keys at once", advice::PUT)
+        }
+        "quit" | "exit" | "q" => {
+            format!("each command ends by itself; {} takes several", advice::TABLE_SHELL)
+        }
+        "alter" => format!("{} gives a table another name", advice::RENAME),
+        _ => return None,
+    })
+}
+
+/// What does here what `word` does elsewhere.
+fn known_tip(word: &str, command: &str) -> String {
+    if PAUSES.contains(&word) {
+        return format!(
+            "nothing merges between two commands; a union rests where {command} with --most ended"
+        );
+    }
+    format!("{command} does that here")
+}
+
+/// What to do with a word that is a table of a store at hand.
+fn table_tip(word: &str, store_of: impl FnOnce(&str) -> Option<PathBuf>) -> Option<String> {
+    let store = advice::typed(&store_of(word)?);
+    let word = advice::word(word);
+    Some(format!("that is a table: {} lists what is in it, with {store} {word}", advice::SCAN))
+}
+
+/// What to do with a word that nothing here is called.
+fn neither(word: &str) -> String {
+    format!(
+        "no command and no path is called so; of a table \"{word}\", {} lists what is in it, behind the folder of its \
+         store, and {} takes commands line by line",
+        advice::SCAN,
+        advice::TABLE_SHELL
+    )
+}
+
+/// Whether a word that looks alike may be meant.
+fn is_alike(error: &clap::Error) -> bool {
+    error.get(ContextKind::SuggestedSubcommand).is_some() && !is_far(error)
+}
+
+/// Whether no word or flag that looks alike begins as what was typed: "people" is not meant as "explore", nor "--where"
+/// as "--before".
+pub fn is_far(error: &clap::Error) -> bool {
+    let first = |word: &str| word.trim_start_matches('-').chars().next();
+    let pairs = [
+        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+    ];
+    pairs.into_iter().any(|(typed, alike)| {
+        let Some(ContextValue::String(typed)) = error.get(typed) else { return false };
+        let alike = match error.get(alike) {
+            Some(ContextValue::String(alike)) => vec![alike],
+            Some(ContextValue::Strings(alike)) => alike.iter().collect(),
+            _ => return false,
+        };
+        !alike.into_iter().any(|word| first(word) == first(typed))
+    })
 }

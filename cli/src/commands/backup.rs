@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use clap::Args;
 use varvite::disk::Disk;
-use varvite::disk::os::OsDisk;
 use varvite::{BackedUp, Error, SessionOptions, Verify};
 
 use crate::advice::EXPORT;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::store::{folder, tables};
+use crate::store::folder::{self, Target};
+use crate::store::tables;
 
 /// Back up the live tables of a store to another folder, all at one moment
 ///
@@ -49,9 +49,17 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         .into());
     }
     folder::apart(&arguments.dir, &arguments.out)?;
-    let target: Arc<dyn Disk> = OsDisk::create(&arguments.out)?;
+    let (made, disk) = Target::create(&arguments.out)?;
+    let target: Arc<dyn Disk> = disk;
     let verify = if arguments.full { Verify::Full } else { Verify::Quick };
-    done(&session.backup(&target, verify)?, format)
+    match session.backup(&target, verify) {
+        Ok(backed_up) => done(&backed_up, format),
+        Err(error) => {
+            // Folders with anything in them stay.
+            made.give_up();
+            Err(error.into())
+        }
+    }
 }
 
 fn done(backed_up: &BackedUp, format: Format) -> Outcome {

@@ -61,10 +61,9 @@ impl Arguments {
     /// The command that goes on from the file `next`.
     fn continued(&self, next: u64) -> String {
         let mut words = vec!["varvite check".to_owned(), advice::typed(&self.dir)];
-        let named = |flag: &str, name: &String| format!("{flag} {}", advice::word(name));
-        words.extend(self.snapshot.iter().map(|name| named("--snapshot", name)));
+        words.extend(self.snapshot.iter().map(|name| advice::option("--snapshot", name)));
         words.extend(self.live.then(|| "--live".to_owned()));
-        words.extend(self.table.iter().map(|name| named("--table", name)));
+        words.extend(self.table.iter().map(|name| advice::option("--table", name)));
         words.extend(self.most.map(|most| format!("--most {most}")));
         words.push(format!("--from {next}"));
         words.join(" ")
@@ -146,6 +145,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         ControlFlow::Continue(())
     })?;
     bar.finish();
+    if found.findings.is_empty() && arguments.from > 0 && found.segments + found.blob_files == 0 {
+        return Err(nothing_from(arguments.from).into());
+    }
     let mut findings: Vec<_> = found.findings.into_iter().map(Finding::from).collect();
     add_pieces(&arguments.dir, &mut findings);
     let report = Report {
@@ -178,17 +180,34 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     Ok(Verdict::sound(report.sound))
 }
 
+/// What is said where reading goes on from a number and finds nothing: that is no word on what is stored.
+pub fn nothing_from(number: u64) -> Error {
+    Error::missing(format!(
+        "no file has the number {number} or a greater one, so nothing was read: give the number that the part before said"
+    ))
+}
+
+/// A longer file is not looked into for its other damaged pieces.
+const LOOKED_INTO_BYTES: u64 = 64 << 20;
+
 /// Adds every damaged piece of the files with findings: who found one has left the file at the first.
 pub fn add_pieces(dir: &Path, findings: &mut Vec<Finding>) {
     for index in 0..findings.len() {
         let file = findings[index].file.clone();
-        let is_first = findings[..index].iter().all(|finding| finding.file != file);
+        if findings[..index].iter().any(|finding| finding.file == file) {
+            continue;
+        }
+        let path = dir.join(&file);
+        // Values may be of any length, and who checks a store in use has no memory to spare.
+        if !fs::metadata(&path).is_ok_and(|file| file.len() <= LOOKED_INTO_BYTES) {
+            continue;
+        }
         // One that cannot be read is told already.
-        let Ok(bytes) = fs::read(dir.join(&file)) else { continue };
+        let Ok(bytes) = fs::read(path) else { continue };
         let Ok(outline) = inspect::file(&file, &bytes) else { continue };
         let mut pieces = Vec::new();
         damages(&outline, &mut pieces);
-        for detail in pieces.into_iter().filter(|_| is_first) {
+        for detail in pieces {
             let what = detail.split("; ").next().unwrap_or_default();
             let is_known = findings.iter().any(|finding| finding.detail.starts_with(what));
             if !is_known && what.contains("damaged at byte") {

@@ -15,6 +15,7 @@ use super::bench::context as bench_context;
 use super::bench::utxo::{self as bench_utxo, RunReport};
 use super::info::explore;
 use super::table::stat::{Level, draw_levels, levels};
+use crate::advice;
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Tuning;
 use crate::print::{self, Format};
@@ -267,8 +268,9 @@ fn show(
     show_blocks(report)?;
     match kept {
         Some(folder) => print::line(&format!(
-            "The store is in {0}. Look around: varvite table stat {0} utxo, varvite context log {0}/context",
-            folder.display()
+            "The store is in {0}. Look around: varvite table stat {0} utxo, varvite context log {1}",
+            advice::typed(folder),
+            advice::typed(&folder.join("context"))
         )),
         None => print::line(
             "Keep the store with --store DIR; next: varvite replay cardano DIR, varvite replay blocks FILE, \

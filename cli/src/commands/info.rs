@@ -120,6 +120,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 
 /// Whether the file begins as snapshots of commits do.
 fn is_commit_file(path: &Path) -> bool {
+    // Others, as a pipe, may keep whoever opens them waiting.
+    if !path.is_file() {
+        return false;
+    }
     let mut start = [0; 8];
     let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && start == *b"varviteX"
@@ -219,7 +223,7 @@ fn below(path: &Path, format: Format) -> Outcome {
         Format::Json => {
             let stores: Vec<_> = found
                 .iter()
-                .map(|(path, what)| json!({ "folder": path, "kind": what.names().1 }))
+                .map(|(path, what)| json!({ "folder": path.display().to_string(), "kind": what.names().1 }))
                 .collect();
             print::json(&json!({ "kind": null, "stores": stores }))?;
         }

@@ -11,6 +11,8 @@ use varvite::{Error, Result};
 
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
+use crate::input;
+use crate::output;
 use crate::print::{self, Format};
 use crate::store::context::{Folder, commit};
 use crate::text::Notation;
@@ -223,13 +225,12 @@ fn make(arguments: &Make, format: Format) -> Outcome {
     let (recording, found) = proof::record(&tree, |tree| task.run(tree))?;
     let made = if arguments.stream { recording.stream_proof()? } else { recording.tree_proof()? };
     let bytes = made.encode(arguments.encoding.into())?;
-    let Some(output) = &arguments.output else {
+    let Some(file) = &arguments.output else {
         let mut out = print::out();
         out.write_all(&bytes)?;
         return Ok(Verdict::Yes);
     };
-    std::fs::write(output, &bytes)
-        .map_err(|error| Error::io("write", &output.display().to_string(), error))?;
+    output::write_new(file, &bytes)?;
     let root = hash::to_text(&made.before.hash);
     let after = hash::to_text(&made.after.hash);
     if format == Format::Json {
@@ -254,7 +255,7 @@ fn make(arguments: &Make, format: Format) -> Outcome {
 /// The proof in a file, its encoding and size.
 fn load(path: &Path, configuration: Configuration) -> Result<(Proof, Encoding, u64)> {
     let name = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|error| Error::io("read", &name, error))?;
+    let bytes = input::read(path, &name)?;
     let (encoding, proof) =
         proof::decode_any(&bytes, configuration).map_err(|error| error.context(&name))?;
     Ok((proof, encoding, bytes.len() as u64))

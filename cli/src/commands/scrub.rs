@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use varvite::{Error, SessionOptions};
 
-use super::check::{Finding, add_pieces};
+use super::check::{Finding, add_pieces, nothing_from};
 use crate::advice::{self, CHECK};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
@@ -74,6 +74,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     add_pieces(&arguments.dir, &mut findings);
     let is_sound = findings.is_empty();
     let read = scrub.progress().done_bytes;
+    if is_sound && is_done && arguments.from > 0 && read == 0 {
+        return Err(nothing_from(arguments.from).into());
+    }
     let next = (!is_done).then(|| scrub.place());
     match format {
         Format::Json => print::json(&serde_json::json!({

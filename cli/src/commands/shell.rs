@@ -3,6 +3,7 @@
 //! A line is what stands behind `varvite table`, without the store: `get colours apple`. Each opens the store
 //! anew, so that it sees what other processes do and keeps nothing from them.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::ops::Bound;
@@ -18,6 +19,7 @@ use varvite::{Error, Result, SessionOptions, Verify};
 use super::table::state::State;
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Shell;
+use crate::input;
 use crate::print::Output;
 use crate::print::records;
 use crate::store::{context, tables};
@@ -49,7 +51,7 @@ impl Face {
 /// The program: its commands, and what runs one that `words` say, printed so unless they say otherwise.
 pub struct Program {
     pub commands: clap::Command,
-    pub run: fn(words: &[String], name: String, otherwise: Output) -> u8,
+    pub run: fn(words: &[OsString], name: String, otherwise: Output) -> u8,
 }
 
 impl Program {
@@ -92,6 +94,10 @@ impl Lines<'_> {
             }
             let Some(code) = self.line(line.trim_end_matches(['\n', '\r'])) else { break };
             greatest = greatest.max(code);
+            if input::is_taken() {
+                // What is left, if anything, is data, no lines: it would be run for commands.
+                break;
+            }
         }
         records::begin(self.output, format!("{} shell", self.face.name()));
         Ok(Verdict::of(greatest))
@@ -137,7 +143,10 @@ impl Lines<'_> {
 
     /// Runs a line; its exit code, `None` when it ends the shell.
     fn line(&self, line: &str) -> Option<u8> {
-        let mut words = split(line);
+        let Some(mut words) = split(line) else {
+            complain!("error: a quotation mark is not closed: {}", line.trim());
+            return Some(Verdict::Failed as u8);
+        };
         // As in other shells: `.tables`, `.quit`.
         let bare = words.first().and_then(|word| word.strip_prefix('.')).map(str::to_owned);
         if let Some(bare) = bare {
@@ -152,20 +161,55 @@ impl Lines<'_> {
             Some(_) => {}
         }
         let commands = self.program.of(self.face);
-        let at = command_words(&commands, &words);
-        let name = format!("{} {}", self.face.name(), words[..at].join(" "));
-        let is_help =
-            words[0] == "help" || words.iter().any(|word| word == "--help" || word == "-h");
-        if !is_help && at > 0 {
-            words.insert(at, self.store.display().to_string());
+        let first = flags_before(&words);
+        let count = command_words(&commands, &words[first..]);
+        let at = first + count;
+        let name = format!("{} {}", self.face.name(), words[first..at].join(" "));
+        // What stands behind `--` is no flag, whatever it looks like.
+        let flags: Vec<&str> =
+            words.iter().map(String::as_str).take_while(|word| *word != "--").collect();
+        let reached =
+            words[first..at].iter().try_fold(&commands, |above, word| above.find_subcommand(word));
+        // A family of commands: which of them is not said.
+        let is_family = reached.is_some_and(clap::Command::has_subcommands);
+        let is_help = is_family || flags.iter().any(|word| ["--help", "-h"].contains(word));
+        let has_format = flags.iter().any(|word| is_format(word));
+        let mut all: Vec<OsString> = vec!["varvite".into(), self.face.name().into()];
+        if self.output != Output::Table && !has_format {
+            all.push("--format".into());
+            all.push(self.output.name().into());
         }
-        let mut all = vec!["varvite".to_owned(), self.face.name().to_owned()];
-        if self.output != Output::Table && !line.contains("--format") {
-            all.extend(["--format".to_owned(), self.output.name()]);
+        all.extend(words.iter().map(OsString::from));
+        if !is_help {
+            let place = all.len() - words.len() + at;
+            all.insert(place, self.store_word());
         }
-        all.extend(words);
         Some((self.program.run)(&all, name, self.output))
     }
+
+    /// The store as an argument, which is no flag.
+    fn store_word(&self) -> OsString {
+        let is_like_a_flag = self.store.as_os_str().as_encoded_bytes().starts_with(b"-");
+        if is_like_a_flag { Path::new(".").join(self.store).into() } else { self.store.into() }
+    }
+}
+
+fn is_format(word: &str) -> bool {
+    word == "--format" || word.starts_with("--format=")
+}
+
+/// How many of the words are flags that may stand before a command.
+fn flags_before(words: &[String]) -> usize {
+    let mut count = 0;
+    while let Some(word) = words.get(count) {
+        count += match &**word {
+            "--quiet" | "-q" => 1,
+            "--format" => 2,
+            word if is_format(word) => 1,
+            _ => break,
+        };
+    }
+    count.min(words.len())
 }
 
 /// How many of the words name a command.
@@ -174,8 +218,8 @@ fn command_words(commands: &clap::Command, words: &[String]) -> usize {
     below.map_or(0, |below| 1 + command_words(below, &words[1..]))
 }
 
-/// The words of a line; what is in quotes is one, and a backslash is itself.
-fn split(line: &str) -> Vec<String> {
+/// The words of a line; what is in quotes is one, and a backslash is itself. `None` when a quotation mark is not closed.
+fn split(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for character in line.chars() {
         match (quote, character) {
@@ -189,7 +233,7 @@ fn split(line: &str) -> Vec<String> {
         }
     }
     words.extend(word);
-    words
+    quote.is_none().then_some(words)
 }
 
 /// Where lines are kept for another time; nowhere when nobody says where the home is.
@@ -220,7 +264,8 @@ impl Completer for Offers {
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let before = &line[..position];
         let start = before.rfind(char::is_whitespace).map_or(0, |space| space + 1);
-        let words = split(&before[..start]);
+        // Within quotation marks nothing is known to begin.
+        let words = split(&before[..start]).unwrap_or_default();
         // Whoever cannot be helped types on.
         let mut offers = self.offers(&words, &before[start..]).unwrap_or_default();
         // The next word begins, but for a directory, which goes on.
@@ -321,13 +366,14 @@ mod tests {
     #[test]
     fn words_are_split_as_they_are_meant() {
         assert_eq!(
-            split("  get t 'a key'  \\x00\"b c\" '' "),
+            split("  get t 'a key'  \\x00\"b c\" '' ").unwrap(),
             ["get", "t", "a key", "\\x00b c", ""]
         );
-        assert_eq!(split("   "), Vec::<String>::new());
-        assert_eq!(split(&quoted("it's".to_owned())), ["it's"]);
-        assert_eq!(split(&quoted("two words".to_owned())), ["two words"]);
-        let both = split(&quoted("it's \"x\"".to_owned()));
+        assert_eq!(split("   ").unwrap(), Vec::<String>::new());
+        assert_eq!((split("get 'a"), split("it's")), (None, None));
+        assert_eq!(split(&quoted("it's".to_owned())).unwrap(), ["it's"]);
+        assert_eq!(split(&quoted("two words".to_owned())).unwrap(), ["two words"]);
+        let both = split(&quoted("it's \"x\"".to_owned())).unwrap();
         assert_eq!(Notation::Text.parse("key", &both[0]).unwrap(), b"it's \"x\"");
     }
 
@@ -340,7 +386,7 @@ mod tests {
 
     #[test]
     fn the_words_of_commands_are_counted() {
-        let count = |line: &str| command_words(&commands(), &split(line));
+        let count = |line: &str| command_words(&commands(), &split(line).unwrap());
         assert_eq!(count("get t k"), 1);
         assert_eq!(count("snapshot verify s"), 2);
         assert_eq!(count("nothing"), 0);
@@ -360,11 +406,12 @@ mod tests {
         drop(table);
         session.close().unwrap();
         let offers = Offers { face: Face::Table, store, commands: commands() };
-        let offered = |line: &str, start: &str| offers.offers(&split(line), start).unwrap();
+        let offered =
+            |line: &str, start: &str| offers.offers(&split(line).unwrap(), start).unwrap();
         assert_eq!(offered("", "delete-"), ["delete-range"]);
         assert_eq!(offered("snapshot", "ver"), ["verify"]);
         assert_eq!(offered("get", "f"), ["fruit"]);
         assert_eq!(offered("get fruit", "app"), ["apple", "'apple pie'"]);
-        assert!(offers.offers(&split("get none"), "a").is_err());
+        assert!(offers.offers(&split("get none").unwrap(), "a").is_err());
     }
 }

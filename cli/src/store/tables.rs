@@ -18,17 +18,20 @@ use varvite::{
 
 use super::folder::{self, Target};
 use crate::advice::{CONTEXT_LOG, PUT, RESTORE};
+use crate::print;
 use crate::progress;
 use crate::text::joined;
 
 /// What the heads' names start with.
 const HEAD: &str = "head-";
+/// What the names of a replay's snapshots start with.
+pub const REPLAY: &str = "replay-";
 
 /// Opens the store in `folder` for writing.
 pub fn open(folder: &Path, options: SessionOptions) -> Result<Session> {
     let session = Session::open(disk(folder)?, options)?;
     for warning in session.warnings().into_iter().filter(|_| !progress::is_quiet()) {
-        complain!("warning: {warning}");
+        complain!("warning: {}", print::without_control(&warning));
     }
     Ok(session)
 }
@@ -137,7 +140,44 @@ const JOINED: &str = "only the program of this store knows its merge operator: v
 
 /// Opens with `open` what is only read, also where a merge operator is missing that only its program knows:
 /// values and the upserts that wait for it are then kept apart, oldest first, and shown so.
-pub fn look<T>(mut open: impl FnMut(Vec<MergeOperator>) -> Result<T>) -> Result<T> {
+pub fn look<T>(open: impl FnMut(Vec<MergeOperator>) -> Result<T>) -> Result<T> {
+    with_stand_ins(open, |name| {
+        MergeOperator::new(name, |older, newer| {
+            progress::warn_at_the_end(JOINED);
+            joined::join(older, newer)
+        })
+    })
+}
+
+/// The same of what is passed on as it is: no merge operator is called then, and one that only its program knows
+/// refuses to be.
+pub fn pass_on<T>(open: impl FnMut(Vec<MergeOperator>) -> Result<T>) -> Result<T> {
+    with_stand_ins(open, |name| {
+        let refused = foreign(name).to_string();
+        MergeOperator::fallible(name, move |_, _| Err(Error::invalid(refused.clone())))
+    })
+}
+
+/// Why a table is not changed here whose merge operator is not built in.
+pub fn foreign(operator: &str) -> Error {
+    Error::invalid(format!(
+        "only the program of this store knows its merge operator \"{operator}\": let it change the table"
+    ))
+}
+
+/// Opens snapshot `name`, whose tables are passed on.
+pub fn snapshot_to_pass_on(session: &Session, name: &str) -> Result<Snapshot> {
+    pass_on(|operators| {
+        let options = OpenSnapshot { verify: Verify::Quick, label: None, operators };
+        session.open_snapshot(name, &options)
+    })
+}
+
+/// Opens with `open`, with stand-ins for merge operators that are missing.
+fn with_stand_ins<T>(
+    mut open: impl FnMut(Vec<MergeOperator>) -> Result<T>,
+    stand_in: impl Fn(&str) -> MergeOperator,
+) -> Result<T> {
     let mut operators = operators();
     loop {
         let error = match open(operators.clone()) {
@@ -148,10 +188,7 @@ pub fn look<T>(mut open: impl FnMut(Vec<MergeOperator>) -> Result<T>) -> Result<
         let name = error.detail().split("made with the merge operator \"").nth(1);
         match name.and_then(|rest| rest.split('"').next()) {
             Some(name) if operators.iter().all(|known| known.name() != name) => {
-                operators.push(MergeOperator::new(name, |older, newer| {
-                    progress::warn_at_the_end(JOINED);
-                    joined::join(older, newer)
-                }));
+                operators.push(stand_in(name));
             }
             _ => return Err(error),
         }
@@ -166,6 +203,11 @@ fn head_number(name: &str) -> Option<u64> {
 
 /// Refuses names for users' snapshots that heads have or could be taken for.
 pub fn check_user_name(name: &str) -> Result<()> {
+    if is_of_a_replay(name) {
+        return Err(Error::invalid(format!(
+            "the name {name} is one of those that replays give, and the next one would remove it: choose another name"
+        )));
+    }
     let digits = name.strip_prefix(HEAD).unwrap_or_default();
     if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return Ok(());
@@ -195,9 +237,11 @@ pub fn is_live(session: &Session) -> Result<bool> {
         || has("log") && session.list_snapshots()?.is_empty())
 }
 
-/// The live table `name`; where there is none, says which snapshot has it.
+/// The live table `name`, which may be passed on as it is; where there is none, says which snapshot has it.
 pub fn live_table(session: &Session, name: &str) -> Result<Table> {
-    live_table_with(session, name, &live_options())
+    pass_on(|operators| {
+        live_table_with(session, name, &OpenTable { operators, ..OpenTable::default() })
+    })
 }
 
 fn live_table_with(session: &Session, name: &str, options: &OpenTable) -> Result<Table> {
@@ -227,10 +271,7 @@ pub fn restorable(session: &Session, name: &str) -> Result<Option<String>> {
     let listed = session.list_snapshots()?;
     let with = listed.iter().filter(|info| info.tables.iter().any(|table| table.name == name));
     let names: Vec<_> = with.map(|info| info.name.as_str()).collect();
-    let advice = format!(
-        "snapshots have one ({}), which --snapshot reads and {RESTORE} makes live",
-        names.join(", ")
-    );
+    let advice = format!("snapshots have one ({}), and {RESTORE} makes it live", names.join(", "));
     Ok((!names.is_empty()).then_some(advice))
 }
 
@@ -301,29 +342,41 @@ pub fn heads(session: &Session) -> Result<Vec<(u64, String)>> {
     Ok(heads)
 }
 
-/// What a name like `replay-0000000042` is numbered under.
-fn series(name: &str) -> Option<&str> {
-    let (series, number) = name.rsplit_once('-')?;
-    (number.len() == 10 && number.bytes().all(|digit| digit.is_ascii_digit())).then_some(series)
+/// Whether a replay gives such names, as `replay-0000000042`: like those of heads they are the program's own.
+fn is_of_a_replay(name: &str) -> bool {
+    let digits = name.strip_prefix(REPLAY).unwrap_or_default();
+    digits.len() == 10 && digits.bytes().all(|digit| digit.is_ascii_digit())
 }
 
 /// The snapshot that commands read when none is named: the newest head, or the only snapshot, or the
-/// last of the only series, as a replay leaves one. `None` in a store without snapshots.
+/// last that a replay saved, where it has saved all. `None` in a store without snapshots.
 pub fn current(session: &Session) -> Result<Option<String>> {
     if let Some((_, name)) = heads(session)?.pop() {
         return Ok(Some(name));
     }
     let mut names: Vec<_> = session.list_snapshots()?.into_iter().map(|info| info.name).collect();
-    let one_series =
-        names.iter().all(|name| series(name).is_some() && series(name) == series(&names[0]));
+    let are_of_a_replay = names.iter().all(|name| is_of_a_replay(name));
     names.sort_unstable();
     match names.len() {
         0 | 1 => Ok(names.pop()),
-        _ if one_series => Ok(names.pop()),
+        _ if are_of_a_replay => Ok(names.pop()),
         _ => Err(Error::invalid(format!(
             "the store has several snapshots and no head: choose one with --snapshot ({})",
             names.join(", ")
         ))),
+    }
+}
+
+/// What [`current`] names. A head that a writer replaces in between is looked for again.
+pub fn current_info(session: &Session) -> Result<Option<SnapshotInfo>> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let Some(name) = current(session)? else { return Ok(None) };
+        match info(session, &name) {
+            Err(error) if error.kind() == Kind::Missing && attempts < 5 => {}
+            outcome => return outcome.map(Some),
+        }
     }
 }
 
@@ -401,8 +454,10 @@ mod tests {
             check_user_name(name).unwrap();
         }
         assert_eq!(head_number("utxo"), None);
-        assert_eq!(series("replay-0000000042"), Some("replay"));
-        assert_eq!(series("before-42"), None);
+        assert!(is_of_a_replay("replay-0000000042") && !is_of_a_replay("replay-42"));
+        assert!(!is_of_a_replay("kept-1700000000"), "what `date` prints is a user's");
+        assert!(check_user_name("replay-0000000042").is_err());
+        check_user_name("replay-before").unwrap();
     }
 
     /// A store with a live table, a snapshot, and all kinds of files.

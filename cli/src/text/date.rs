@@ -77,7 +77,9 @@ fn numbers(text: &str, between: char) -> Option<[i64; 3]> {
     let mut numbers = [0; 3];
     let mut parts = text.split(between);
     for number in &mut numbers {
-        let part = parts.next().filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()))?;
+        // More digits are no date, and might not be counted with.
+        let is_number = |it: &&str| it.len() <= 9 && it.bytes().all(|byte| byte.is_ascii_digit());
+        let part = parts.next().filter(is_number)?;
         *number = part.parse().ok()?;
     }
     parts.next().is_none().then_some(numbers)
@@ -86,6 +88,15 @@ fn numbers(text: &str, between: char) -> Option<[i64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_beyond_all_dates_are_none() {
+        for text in
+            ["2026-9223372036854775807-01", "9223372036854775807-01-01", "2026-01-999999999"]
+        {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn dates_and_seconds_are_the_same_both_ways() {

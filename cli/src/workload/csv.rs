@@ -1,10 +1,11 @@
 //! Entries of a table as CSV: a first line that names the columns, as `scan` and `dump` print them, or another
 //! program does. Fields may stand in quotation marks, and hold line ends then.
 
-use std::io::{BufRead, Error as IoError};
+use std::io::BufRead;
 
 use varvite::{Error, Kind, Result};
 
+use crate::input;
 use crate::text::Notation;
 
 /// Bytes of a record at most: a quotation mark that is never closed takes no more memory than this.
@@ -75,7 +76,6 @@ pub fn read(
     mut each: impl FnMut(&[u8], &[u8]) -> Result<()>,
 ) -> Result<u64> {
     let notation = if columns.is_hex { Notation::new(true) } else { notation };
-    let failed = |error: IoError| Error::new(Kind::Io, format!("reading {name}: {error}"));
     let (mut record, mut line, mut count) = (Vec::new(), 1_u64, 0);
     loop {
         record.clear();
@@ -88,7 +88,7 @@ pub fn read(
         let mut is_open = false;
         loop {
             let length = record.len();
-            if from.read_until(b'\n', &mut record).map_err(failed)? == 0 {
+            if input::line(&mut from, name, &mut record)? == 0 {
                 break;
             }
             line += 1;

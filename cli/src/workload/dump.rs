@@ -14,6 +14,7 @@ use varvite::table::KEY_BYTES_MAX;
 use varvite::{Error, Kind, Result};
 
 use super::csv;
+use crate::input;
 use crate::text::Notation;
 
 const MAGIC: &[u8] = b"varvite dump 2\n";
@@ -86,9 +87,8 @@ pub fn read(
     notation: Notation,
     mut each: impl FnMut(&[u8], &[u8]) -> Result<()>,
 ) -> Result<u64> {
-    let failed = |error: &io::Error| Error::new(Kind::Io, format!("reading {name}: {error}"));
     let mut line = Vec::new();
-    from.read_until(b'\n', &mut line).map_err(|error| failed(&error))?;
+    input::line(&mut from, name, &mut line)?;
     if [MAGIC, MAGIC_1].contains(&&line[..]) {
         let offset = line.len() as u64;
         let added = usize::from(line == MAGIC);
@@ -122,7 +122,7 @@ pub fn read(
             count += 1;
         }
         line.clear();
-        from.read_until(b'\n', &mut line).map_err(|error| failed(&error))?;
+        input::line(&mut from, name, &mut line)?;
     }
     Ok(count)
 }

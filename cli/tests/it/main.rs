@@ -16,6 +16,8 @@ mod binary;
 mod context;
 /// Old commits in a folder of their own.
 mod context_archive;
+/// A context checked in parts.
+mod context_parts;
 /// `replay blocks` that is killed, and what the context commands refuse.
 mod context_replay;
 mod context_snapshot;
@@ -60,5 +62,7 @@ mod terminal;
 /// What is typed, and what comes back, word for word.
 mod traces;
 mod transcripts;
+/// Failures that leave everything as it was, and words that are taken for nothing else.
+mod traps;
 /// Loads into what is there, merges, views, tables with a host's operator.
 mod verbs;

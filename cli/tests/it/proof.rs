@@ -38,9 +38,17 @@ fn every_row_of_the_real_vectors_holds() {
     assert_eq!((ran.code, report["passed"].as_u64()), (0, Some(51_822)));
 }
 
+/// Makes room for the next proof: one that is there is not written over.
+fn free(file: &Path) {
+    if file.exists() {
+        std::fs::remove_file(file).unwrap();
+    }
+}
+
 /// A proof of three paths of a replayed store, and the root it is of.
 fn made(folder: &Path, store: &str, more: &[&str]) -> (String, String) {
     let file = folder.join("p").to_str().unwrap().to_owned();
+    free(Path::new(&file));
     let mut arguments = vec!["proof", "make", store, "last", "a/b", "a/x", "a"];
     arguments.extend(["--output", &file, "--format", "json"]);
     arguments.extend(more);
@@ -104,6 +112,7 @@ fn changes_are_proven_from_root_to_root() {
     let file = folder.path().join("p");
     let changes = ["--put", "a/b", "7", "--put", "new/one", "8", "--remove", "a/x"];
     for form in [&[][..], &["--stream"]] {
+        free(&file);
         let make = ["proof", "make", &store, "last", "a/b", "-o", text(&file), "--format", "json"];
         let report = varvite(&[&make[..], &changes, form].concat()).json();
         let hash = |name: &str| report[name].as_str().unwrap().to_owned();
@@ -137,6 +146,7 @@ fn changes_are_proven_from_root_to_root() {
         check(&right).error(3, &["ask for another"]);
     }
     let change = ["--put", "new/one", "8"];
+    free(&file);
     let make = ["proof", "make", &store, "last", "-o", text(&file), "--format", "json"];
     let report = varvite(&[&make[..], &change].concat()).json();
     let (root, after) = (report["root"].as_str().unwrap(), report["after"].as_str().unwrap());
@@ -199,6 +209,7 @@ fn the_configuration_is_told_by_the_one_who_checks() {
     }
     let file = folder.path().join("p");
     for encoding in ["v1", "v2", "json"] {
+        free(&file);
         let make = ["proof", "make", store, "last", "d/0", "--encoding", encoding];
         let report = varvite(&[&make[..], &["-o", text(&file), "--format", "json"]].concat());
         let report = report.json();

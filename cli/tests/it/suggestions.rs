@@ -216,6 +216,14 @@ fn words_of_sqlite_lead_to_commands() {
         (&["table", "import", &store], "`varvite table load`"),
         (&["vacuum", &store], "`varvite table merge status`"),
         (&["pragma", "integrity_check"], "`varvite check`"),
+        (&[".mode", "json"], "`--format`"),
+        (&[".output", "file"], "> FILE"),
+        (&[".read", "lines.sql"], "`varvite table shell`"),
+        (&["begin"], "`varvite table put`"),
+        (&[".quit"], "`varvite table shell`"),
+        (&["alter", "table"], "`varvite table rename`"),
+        (&["table", "delete", &store, "t"], "`varvite table delete-range`"),
+        (&["table", "delete", &store, "t"], "`varvite table drop`"),
     ] {
         let ran = varvite(tried);
         assert_eq!(ran.code, 2, "{ran:?}");
@@ -230,6 +238,97 @@ fn words_of_sqlite_lead_to_commands() {
     assert!(ran.err.contains("--prefix") && !ran.err.contains("before"), "{ran:?}");
     let json = varvite(&["get", &store, "--format", "json"]);
     assert!(json.out.contains("varvite table get"), "{json:?}");
+}
+
+#[test]
+fn flags_of_other_programs_lead_to_those_of_the_command_at_hand() {
+    let mut all = BTreeSet::new();
+    crate::exits::commands(&[], &mut all);
+    let flags =
+        ["--where", "--until", "--start", "--json", "-n", "--desc", "--force", "--db", "-o"];
+    let (mut tips, mut of_where) = (0, 0);
+    for name in &all {
+        let words: Vec<_> = name.split(' ').collect();
+        let help = varvite(&[&words[..], &["--help"]].concat()).yes();
+        for flag in flags {
+            let has = |flag: &str| {
+                [" ", ", ", "\n"].iter().any(|end| help.contains(&format!("{flag}{end}")))
+            };
+            if has(flag) {
+                continue;
+            }
+            let ran = varvite(&[&words[..], &[flag, "x"]].concat());
+            assert_eq!(ran.code, 2, "{ran:?}");
+            let Some(tip) = ran.err.split("tip: ").nth(1) else { continue };
+            if tip.contains("`varvite table scan`") {
+                of_where += 1;
+                continue;
+            }
+            tips += 1;
+            let told = tip.lines().next().unwrap().split(['`', '\'']);
+            for word in told.filter(|word| word.starts_with("--") && *word != "-- -o") {
+                let word = word.split(' ').next().unwrap();
+                assert!(word == "--" || has(word), "{name} {flag}: {word} is none of it: {tip}");
+            }
+        }
+    }
+    assert!(tips > 100 && of_where > 5, "{tips}, {of_where}");
+    let tip = |words: &[&str]| varvite(words).err.split("tip: ").nth(1).map(str::to_owned);
+    assert!(tip(&["table", "list", "S", "--json"]).unwrap().contains("`--format`"));
+    assert!(tip(&["table", "get", "S", "t", "k", "--where", "x"]).unwrap().contains("table scan"));
+    assert!(tip(&["table", "restore", "S", "s", "--force"]).unwrap().contains("`--replace`"));
+    assert!(tip(&["table", "scan", "--db", "S", "t"]).unwrap().contains("no flag"));
+    assert_eq!(tip(&["context", "log", "S", "--where", "x"]), None);
+}
+
+#[test]
+fn a_table_typed_for_a_command_is_called_what_it_is() {
+    let world = World::new();
+    let store = world.text("STORE");
+    varvite(&["table", "put", &store, "people", "k", "v"]).yes();
+    let ran = varvite(&["people", &store]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    let tip = ran.err.lines().last().unwrap();
+    assert!(tip.contains("that is a table: `varvite table scan`"), "{tip}");
+    let (_, words) = tip.split_once(", with ").unwrap();
+    let words: Vec<_> = words.split(' ').collect();
+    assert_eq!(varvite(&[&["table", "scan"], &words[..]].concat()).yes(), "k\tv\n");
+    // Where the store is the folder at hand.
+    let mut here = crate::binary::command(&["people"]);
+    here.current_dir(&store);
+    let ran = crate::binary::finish(here);
+    assert!(ran.err.contains("lists what is in it, with . people"), "{}", ran.err);
+    let ran = varvite(&["people"]);
+    assert!(ran.err.contains("no command and no path is called so"), "{}", ran.err);
+    let ran = varvite(&["table", "merge", "pause", &store]);
+    assert!(ran.err.contains("nothing merges between two commands"), "{}", ran.err);
+    assert!(varvite(&["table", "merge", "--help"]).yes().contains("nothing to pause"));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_store_whose_name_begins_like_a_flag_is_typed_again() {
+    let world = World::new();
+    let folder = world.0.path();
+    fs::rename(folder.join("STORE"), folder.join("-odd store")).unwrap();
+    let lines = (0..30_000).map(|n| format!("{{\"key\":\"k{n:05}\",\"value\":\"{n:0>40}\"}}\n"));
+    fs::write(folder.join("DUMP"), lines.collect::<String>()).unwrap();
+    let run = |words: &[&str]| {
+        let mut program = crate::binary::command(words);
+        program.current_dir(folder);
+        crate::binary::finish(program)
+    };
+    run(&["table", "load", "./-odd store", "-t", "DUMP"]).error_of_usage("-- -t");
+    // A segment and a file of values.
+    run(&["table", "load", "--blob-min", "32", "--", "./-odd store", "-t", "DUMP"]).yes();
+    let part = run(&["check", "--most=0", "--table=-t", "--", "-odd store"]).yes();
+    let [next] = &typed(&part)[..] else { panic!("{part}") };
+    assert!(next.contains("'./-odd store'") && next.contains("--table=-t"), "{next}");
+    let mut shell = std::process::Command::new("sh");
+    shell.current_dir(folder);
+    shell.args(["-c", &format!("{} {next}", env!("CARGO_BIN_EXE_varvite"))]);
+    let ran = crate::binary::finish(shell);
+    assert_eq!((ran.code, &*ran.err), (0, ""), "{next}");
 }
 
 #[test]

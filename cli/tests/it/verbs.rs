@@ -239,6 +239,52 @@ fn merges_are_listed_and_a_union_is_finished() {
 }
 
 #[test]
+fn a_union_gets_on_however_little_is_merged_at_once() {
+    let (_folder, store) = store();
+    let session = Session::open(OsDisk::new(&store).unwrap(), SessionOptions::default()).unwrap();
+    let mut tables = Vec::new();
+    for name in ["u", "v"] {
+        let mut table = session.create_table(name, TableOptions::default()).unwrap();
+        for n in 0..500_u32 {
+            let key = format!("{n:05}{name}");
+            table.update(Batch::new().insert(key.as_bytes(), &[n as u8; 50_000])).unwrap();
+        }
+        tables.push(table);
+    }
+    let named: Vec<_> = tables.iter().collect();
+    let content = SnapshotContent { label: "", payload: b"", tables: &named };
+    session.save_snapshot("head-0000000009", content).unwrap();
+    drop(tables);
+    session.close().unwrap();
+    // Segments are of 16 MiB, and half of one is saved by nobody.
+    let made = ["table", "union", &store, "both", "u", "v", "--credits", "9000000"];
+    let made = varvite(&[&made[..], &["--format", "json"]].concat()).json();
+    let left = || {
+        let status = ["table", "merge", "status", &store, "--format", "json"];
+        let status = varvite(&status).json();
+        status["merges"][0]["left_bytes"].as_u64().unwrap_or(0)
+    };
+    let mut before = left();
+    assert_eq!(made["union_debt_bytes"], before, "what is left is what the next command finds");
+    assert!(before > 48 << 20, "{before}");
+    let finish = ["table", "merge", "finish", &store, "both", "--format", "json"];
+    for most in ["0", "1", "1", "17", "1", "1"] {
+        let ended = varvite(&[&finish[..], &["--most", most]].concat()).json();
+        let after = left();
+        assert_eq!((&ended["union_debt_bytes"], before > after), (&after.into(), true), "{most}");
+        assert_eq!(ended["merged_bytes"], before - after);
+        assert!(most != "17" || before - after >= 17 << 20 || after == 0, "{before} {after}");
+        before = after;
+        if after == 0 {
+            break;
+        }
+    }
+    assert_eq!(left(), 0);
+    let count = varvite(&["table", "count", &store, "both"]).yes();
+    assert_eq!(count.split_whitespace().next(), Some("1000"), "{count}");
+}
+
+#[test]
 fn values_are_shown_as_what_they_mean() {
     let (_folder, store) = store();
     let number = "ffffffffffffffff";
@@ -319,6 +365,20 @@ fn a_table_with_a_hosts_operator_is_looked_at_without_it() {
     let load = ["table", "load", "--create", text(&copy), "t", text(&dump)];
     varvite(&load).error(2, &["begins no escape"]);
     varvite(&["table", "dump", &live, "t", "--quiet", "--binary"]).error(2, &["twice", "--binary"]);
+    // Whatever calls no operator can be done: to other tables, and with the table as it is.
+    for store in of_a_host(&folder.path().join("more")) {
+        varvite(&["table", "put", &store, "other", "k", "v", "--quiet"]).yes();
+        assert_eq!(varvite(&["table", "get", &store, "other", "k"]).yes(), "v\n");
+        assert_eq!(varvite(&["table", "get", &store, "t", "plain", "--quiet"]).yes(), "1\n");
+        varvite(&["table", "delete", &store, "t", "plain"]).error(2, &["longest", "the program"]);
+        if store.ends_with("snapshot") {
+            varvite(&["table", "rename", &store, "t", "u"]).yes();
+            assert_eq!(varvite(&["table", "get", &store, "u", "plain", "--quiet"]).yes(), "1\n");
+            varvite(&["table", "restore", &store, "s", "t"]).yes();
+        }
+        varvite(&["table", "drop", &store, "t"]).yes();
+        assert!(!varvite(&["table", "list", &store]).yes().contains("t\t2"));
+    }
     let store = text(&folder.path().join("snapshot")).to_owned();
     let raw = varvite(&["table", "snapshot", "info", &store, "s", "--raw"]).yes();
     assert_eq!(raw, "\0raw");

@@ -155,8 +155,11 @@ fn a_union_goes_on_from_its_finished_segments_after_a_reopening() {
     assert!(before.len() >= 5, "{before:?}");
     let content = SnapshotContent { label: "", payload: b"", tables: &[&union, &left] };
     session.save_snapshot("half", content).unwrap();
+    let kept = union.stats().unwrap().merges[0].kept_bytes;
     // More is done after the snapshot, then the session ends in the middle.
     union.supply_union_credits(debt / 4).unwrap();
+    let merge = union.stats().unwrap().merges[0];
+    assert!(merge.kept_bytes <= merge.spent_bytes, "{merge:?}");
     session.close().unwrap();
 
     let session = Session::open(Arc::clone(&disk) as Arc<dyn Disk>, options()).unwrap();
@@ -164,6 +167,9 @@ fn a_union_goes_on_from_its_finished_segments_after_a_reopening() {
     let mut union = snapshot.take("union").unwrap();
     assert_eq!(all(&union), expected);
     let left_over = union.remaining_union_debt();
+    let merge = union.stats().unwrap().merges[0];
+    assert_eq!((merge.spent_bytes, merge.kept_bytes), (kept, kept), "as it was told before");
+    assert!(kept > 0 && merge.debt_bytes - kept == left_over, "{merge:?}");
     assert!(left_over <= debt - debt / 2 + 3 * SEGMENT_BYTES, "{left_over} of {debt}");
     assert_eq!(finished(&session, &disk, &union), before, "finished segments are kept");
     union.supply_union_credits(u64::MAX).unwrap();

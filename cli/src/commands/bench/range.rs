@@ -213,7 +213,7 @@ fn run_ranges(arguments: &Run, format: Format) -> Outcome {
     let open_seconds = start.elapsed().as_secs_f64();
     let mut load = Load { view: table.view(), plan, form: arguments.form, wrong: 0 };
     // Indexes are read at their first use, and a cache fills: outside of the figures.
-    load.seeks(arguments.seed + 1, (arguments.seeks / 10).max(100), arguments.length)?;
+    load.seeks(arguments.seed.wrapping_add(1), (arguments.seeks / 10).max(100), arguments.length)?;
     let seek = load.seeks(arguments.seed, arguments.seeks, 1)?;
     let seek_and_read = load.seeks(arguments.seed, arguments.seeks, arguments.length)?;
     let prefix = load.prefixes(arguments.seed, arguments.seeks)?;
@@ -316,11 +316,22 @@ impl Load {
             let key = self.plan.key(draw(seed, number) % self.plan.entries);
             let found = self.read(&key, length)?;
             // Of the last keys there are fewer behind.
-            let is_short = found.entries < length && key[0] < 0xff;
-            self.note(&found, found.entries > 0 && !is_short);
+            let is_whole = found.entries == length || self.ends_with(&key, found.entries)?;
+            self.note(&found, found.entries > 0 && is_whole);
             entries += found.entries;
         }
         Ok(clock.stop(count, entries))
+    }
+
+    /// Whether so many entries from `key` on are all that there are: told by the other end.
+    fn ends_with(&self, key: &Key, entries: u64) -> Result<bool> {
+        let mut cursor = self.view.cursor(Bound::Included(&key[..]), Bound::Unbounded)?;
+        cursor.seek_last();
+        let mut count = 0;
+        while count <= entries && cursor.previous()?.is_some() {
+            count += 1;
+        }
+        Ok(count == entries)
     }
 
     fn prefixes(&mut self, seed: u64, count: u64) -> Result<Figures> {

@@ -12,7 +12,7 @@ use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::context::{commit, open_over};
-use crate::store::folder::disk;
+use crate::store::folder::{self, Target, disk};
 use crate::system::measure::disk_bytes;
 use crate::text::date;
 
@@ -67,17 +67,24 @@ pub struct Attach {
 pub fn archive(arguments: &Archive, format: Format) -> Outcome {
     // A store that is not there is no reason to make a folder.
     disk(&arguments.store)?;
-    let lower = OsDisk::create(&arguments.lower)?;
-    let mut store = open_over(&arguments.store, Some(lower))?;
-    let target = target(arguments, &store)?;
-    let moved = match target {
+    folder::apart(&arguments.store, &arguments.lower)?;
+    let (made, lower) = Target::create(&arguments.lower)?;
+    let outcome =
+        open_over(&arguments.store, Some(lower)).and_then(|store| archive_in(arguments, store));
+    let (store, moved) = outcome.inspect_err(|_| made.give_up())?;
+    show(store, (&arguments.store, &arguments.lower), moved, "to", format)
+}
+
+/// Archives what the arguments say, and gives the store back with how many chunks went.
+fn archive_in(arguments: &Archive, mut store: Store) -> Result<(Store, u64)> {
+    let moved = match target(arguments, &store)? {
         Some(target) => moving(&mut store, |store| store.archive(&target, 1))?,
         None => 0,
     };
     if arguments.end_chunk {
         store.begin_chunk()?;
     }
-    show(store, (&arguments.store, &arguments.lower), moved, "to", format)
+    Ok((store, moved))
 }
 
 /// Runs `context unarchive`.

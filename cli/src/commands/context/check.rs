@@ -38,13 +38,14 @@ pub struct Arguments {
     part: Part,
 }
 
-/// Which commits are checked, by reading what they hold; without any of these, everything is, the index too.
+/// Which commits are checked; without any of these, all are.
 #[derive(Debug, Default, Args)]
 struct Part {
     /// Check only what these commits hold, by reading it: a hash, a branch, or "last"; can be repeated
     #[arg(long, value_name = "COMMIT", conflicts_with_all = ["most", "from"])]
     commit: Vec<String>,
-    /// Check commit by commit as `context log` lists them, and end after so many; then it says where to go on
+    /// Check commit by commit as `context log` lists them, with the index and all that belongs to them, and end after so
+    /// many; then it says where to go on
     #[arg(long, value_name = "COMMITS", value_parser = clap::value_parser!(u64).range(1..))]
     most: Option<u64>,
     /// Begin with this commit of that list
@@ -262,7 +263,19 @@ fn walk(arguments: &Folder, store: &Store, part: &Part) -> Result<(Walk, Checked
             }
         }
     } else if part.commit.is_empty() {
-        walk_part(&mut walk, store, part)?;
+        let from = part.from.as_ref().map(|name| commit(store, name)).transpose()?;
+        let most = part.most.unwrap_or(u64::MAX);
+        let found = wheel::during("checking", || store.check_part(from.as_ref(), most));
+        match found {
+            Ok((found, next)) => (checked, walk.next) = (found, next),
+            Err(error) => {
+                // Damage may keep it from being listed: then it is read all the same.
+                if error.kind() != Kind::Missing {
+                    walk.found(error, &[])?;
+                }
+                walk_part(&mut walk, store, part)?;
+            }
+        }
     } else {
         for name in &part.commit {
             walk.commit(store, &commit(store, name)?)?;
@@ -351,7 +364,7 @@ fn check(arguments: &Folder, part: &Part, format: Format) -> Outcome {
                 0 => "sound".to_owned(),
                 _ => format!("damaged, {}", print::counted(count as u64, "finding", "findings")),
             };
-            let (one, many) = if part.is_all() {
+            let (one, many) = if checked.nodes > 0 || part.is_all() {
                 ("piece of directories", "pieces of directories")
             } else {
                 ("directory", "directories")
@@ -387,7 +400,15 @@ fn walk_part(walk: &mut Walk, store: &Store, part: &Part) -> Result<()> {
         Some(name) => {
             let first = commit(store, name)?;
             let place = commits.iter().position(|commit| *commit == first);
-            place.ok_or_else(|| Error::missing(format!("{name} is not listed by {CONTEXT_LOG}")))?
+            match place {
+                Some(place) => place,
+                // It is among those that damage keeps from being listed, which is told.
+                None if !walk.findings.is_empty() => commits.len(),
+                None => {
+                    let detail = format!("{name} is not listed by {CONTEXT_LOG}");
+                    return Err(Error::missing(detail));
+                }
+            }
         }
     };
     let most = part.most.map_or(usize::MAX, |most| most as usize);

@@ -139,18 +139,21 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
             )));
         }
     }
+    // Pins stay, so everything that may be wrong is found out before them.
+    let target = to.as_ref().map(|target| commit(store, target)).transpose()?;
+    let keep = match (keep, since) {
+        (Some(count), _) => Some(Keep::Newest(*count)),
+        (None, Some(since)) => Some(Keep::Since(date::parse(since)?)),
+        (None, None) => None,
+    };
     if let Some(nth) = every {
         store.pin_every(*nth)?;
     }
-    if let Some(target) = to {
-        let target = commit(store, target)?;
-        return store.collect(&target).map(|()| true);
+    match (target, keep) {
+        (Some(target), _) => store.collect(&target).map(|()| true),
+        (None, Some(keep)) => store.collect_keeping(&keep),
+        (None, None) => unreachable!("it is told what to keep"),
     }
-    let keep = match (keep, since) {
-        (Some(count), _) => Keep::Newest(*count),
-        (None, since) => Keep::Since(date::parse(since.as_deref().unwrap_or_default())?),
-    };
-    store.collect_keeping(&keep)
 }
 
 fn run(arguments: &Run, format: Format) -> Outcome {

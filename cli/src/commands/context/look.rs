@@ -1,6 +1,6 @@
 //! The commands of `varvite context` that look: log, directories, values, figures, differences.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use clap::Args;
 use serde_json::json;
@@ -9,7 +9,7 @@ use varvite::context::{CommitHash, TreeHash};
 use varvite::{Error, Result};
 
 use crate::advice::{CONTEXT_GET, CONTEXT_LS};
-use crate::exit::{Outcome, Verdict};
+use crate::exit::{self, Failure, Outcome, Verdict};
 use crate::hex;
 use crate::print::records;
 use crate::print::{self, Format, Output};
@@ -379,25 +379,30 @@ pub fn draw(arguments: &Drawing, format: Format) -> Outcome {
     let notation = place.notation();
     let mut failed = None;
     records::columns(&["path", "kind", "length", "path_text", "path_hex"])?;
-    tree.fold::<&[u8]>(&[], Some(Depth::Le(arguments.depth)), Order::Sorted, |path, tree| {
-        let Some(name) = path.last() else { return Ok(()) };
-        let (kind, length, unit) = match tree.to_value()? {
-            Some(value) => ("value", value.len() as u64, ["byte", "bytes"]),
-            None => ("directory", tree.length::<&[u8]>(&[])?, ["child", "children"]),
-        };
-        let said = if format == Format::Json {
-            let mut record = json!({"path": [], "kind": kind, "length": length});
-            text::put_path(&mut record, path);
-            records::record(record)
-        } else {
-            let indent = "  ".repeat(path.len() - 1);
-            let what = print::counted(length, unit[0], unit[1]);
-            print::line(&format!("{indent}{}  ({what})", notation.show_step(name)))
-        };
-        failed = failed.take().or(said.err());
-        Ok(())
-    })?;
-    failed.map_or(Ok(Verdict::Yes), |error| Err(error.into()))
+    let outcome =
+        tree.fold::<&[u8]>(&[], Some(Depth::Le(arguments.depth)), Order::Sorted, |path, tree| {
+            let Some(name) = path.last() else { return Ok(()) };
+            let (kind, length, unit) = match tree.to_value()? {
+                Some(value) => ("value", value.len() as u64, ["byte", "bytes"]),
+                None => ("directory", tree.length::<&[u8]>(&[])?, ["child", "children"]),
+            };
+            let said = if format == Format::Json {
+                let mut record = json!({"path": [], "kind": kind, "length": length});
+                text::put_path(&mut record, path);
+                records::record(record)
+            } else {
+                let what = print::counted(length, unit[0], unit[1]);
+                print::line(&if print::is_seen() {
+                    format!("{}{}  ({what})", "  ".repeat(path.len() - 1), notation.show_step(name))
+                } else {
+                    let steps: Vec<_> = path.iter().map(|step| notation.show_step(step)).collect();
+                    format!("{}\t{what}", steps.join("/"))
+                })
+            };
+            unless(said, &mut failed)
+        });
+    ended(outcome, failed)?;
+    Ok(Verdict::Yes)
 }
 
 /// Runs `stat`.
@@ -512,8 +517,9 @@ pub fn differences(
     let most = print::value_bytes(TERMINAL_DIFF, full);
     let (mut same, mut failed) = (true, None);
     records::columns(&DIFF)?;
-    before.diff(after, |path, change| {
+    let outcome = before.diff(after, |path, change| {
         same = false;
+        exit::note(Verdict::No);
         let (sign, old, new) = match &change {
             Change::Added(new) => ('+', None, Some(new)),
             Change::Removed(old) => ('-', Some(old), None),
@@ -534,12 +540,16 @@ pub fn differences(
                 value.map(|value| notations.value().show_up_to(value, most))
             };
             let values: Vec<_> = [bytes(old), bytes(new)].into_iter().flatten().collect();
-            print::line(&format!("{sign} {}  {}", path.join("/"), values.join(" -> ")))
+            print::line(&if print::is_seen() {
+                format!("{sign} {}  {}", path.join("/"), values.join(" -> "))
+            } else {
+                format!("{sign}\t{}\t{}", path.join("/"), values.join("\t"))
+            })
         };
-        failed = failed.take().or(said.err());
-        Ok(())
-    })?;
-    failed.map_or(Ok(Verdict::found(same)), |error| Err(error.into()))
+        unless(said, &mut failed)
+    });
+    ended(outcome, failed)?;
+    Ok(Verdict::found(same))
 }
 
 /// Runs `dump`.
@@ -548,10 +558,8 @@ pub fn dump(arguments: &Dump) -> Outcome {
     let tree = store.checkout(&commit(&store, &arguments.commit)?)?;
     let mut failed = None;
     records::columns(&DUMP)?;
-    tree.fold::<&[u8]>(&[], None, Order::Sorted, |path, tree| {
-        if let Some(value) = tree.to_value()?
-            && failed.is_none()
-        {
+    let outcome = tree.fold::<&[u8]>(&[], None, Order::Sorted, |path, tree| {
+        if let Some(value) = tree.to_value()? {
             let mut record = json!({"path": []});
             text::put_path(&mut record, path);
             if records::output() == Output::Csv {
@@ -560,9 +568,23 @@ pub fn dump(arguments: &Dump) -> Outcome {
                 // What `load` reads is no longer than it must be.
                 record = json!({"path": record["path"], "value": hex::encode(&value)});
             }
-            failed = records::record(record).err();
+            return unless(records::record(record), &mut failed);
         }
         Ok(())
-    })?;
-    failed.map_or(Ok(Verdict::Yes), |error| Err(error.into()))
+    });
+    ended(outcome, failed)?;
+    Ok(Verdict::Yes)
+}
+
+/// Ends a walk when what was `said` could not be: nobody listens to the rest of it.
+fn unless(said: io::Result<()>, failed: &mut Option<io::Error>) -> Result<()> {
+    said.map_err(|error| {
+        *failed = Some(error);
+        Error::invalid("the output is closed")
+    })
+}
+
+/// How a walk ended: of what could not be said that counts, not how the walk was ended for it.
+fn ended<T>(outcome: Result<T>, failed: Option<io::Error>) -> std::result::Result<T, Failure> {
+    failed.map_or_else(|| outcome.map_err(Failure::from), |error| Err(error.into()))
 }

@@ -3,7 +3,6 @@
 //! Each takes the store's lock, does one commit or one change of a branch, and closes the store.
 
 use std::cell::Cell;
-use std::io::BufRead;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -206,7 +205,7 @@ pub fn create(arguments: &Create, format: Format) -> Outcome {
     };
     Store::create(OsDisk::create(&arguments.store)?, options)?.close()?;
     match format {
-        Format::Json => print::json(&json!({"store": arguments.store}))?,
+        Format::Json => print::json(&json!({"store": arguments.store.display().to_string()}))?,
         Format::Table => {
             print::line(&format!("an empty store is in {}", arguments.store.display()))?;
         }
@@ -280,17 +279,17 @@ pub fn put(arguments: &Put, format: Format) -> Outcome {
 /// Runs `load`.
 pub fn load(arguments: &Load, format: Format) -> Outcome {
     let Load { target, branch, info, file, replace } = arguments;
-    let (name, input) = input::open(file)?;
+    let (name, mut input) = input::open(file)?;
     let mut bar = Progress::endless("loading", Unit::Items);
     let action = |tree: &mut Tree| {
-        for (index, line) in input.lines().enumerate() {
-            let place = || format!("{name}, line {}", index + 1);
-            let line = line
-                .map_err(|error| Error::new(Kind::Io, format!("reading {}: {error}", place())))?;
+        let (mut bytes, mut number) = (Vec::new(), 0);
+        while let Some(line) = input::text_line(&mut input, &name, &mut bytes)? {
+            number += 1;
+            let place = || format!("{name}, line {number}");
             if line.trim().is_empty() {
                 continue;
             }
-            let (path, value) = entry(&line).ok_or_else(|| {
+            let (path, value) = entry(line).ok_or_else(|| {
                 let what = "expected {\"path\": [steps], \"value\": …} in hexadecimal";
                 Error::new(
                     Kind::Corrupt,
@@ -301,7 +300,7 @@ pub fn load(arguments: &Load, format: Format) -> Outcome {
                 expect_room(tree, &path).map_err(|error| error.context(place()))?;
             }
             tree.add(&path, &value).map_err(|error| error.context(place()))?;
-            bar.set(index as u64 + 1);
+            bar.set(number);
         }
         Ok(())
     };

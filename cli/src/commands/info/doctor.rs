@@ -117,11 +117,14 @@ fn asked(words: &[&str], store: &Path) -> Result<Value> {
     )
 }
 
-/// What a host keeps in its snapshots is the host's.
+/// What a host keeps in its snapshots is the host's, and so are the paths of a context, which are its keys.
 fn without_payloads(mut answer: Value) -> Value {
     match &mut answer {
         Value::Object(fields) => {
-            fields.retain(|name, _| !name.starts_with("payload") && !name.starts_with("message"));
+            let is_hosts = |name: &str| {
+                ["payload", "message", "path"].iter().any(|beginning| name.starts_with(beginning))
+            };
+            fields.retain(|name, _| !is_hosts(name));
             for value in fields.values_mut() {
                 *value = without_payloads(value.take());
             }

@@ -14,8 +14,8 @@ use clap::Args;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use varvite::{
-    Batch, Error, Kind, Observer, Result, Session, SessionOptions, SnapshotContent, Table,
-    TableOptions, Values, Verify,
+    Batch, Error, Kind, Observer, Result, Session, SessionOptions, SnapshotContent, SnapshotInfo,
+    Table, TableOptions, Values, Verify,
 };
 
 use crate::exit::{Outcome, Verdict};
@@ -34,7 +34,7 @@ use crate::workload::cardano::{
 /// What snapshots of a replay are labelled with.
 const LABEL: &str = "varvite replay cardano";
 /// What their names start with; the number of blocks follows.
-const PREFIX: &str = "replay-";
+const PREFIX: &str = tables::REPLAY;
 /// The table.
 const TABLE: &str = "utxo";
 
@@ -191,7 +191,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             let reads = session.stats();
             let lookups = (reads.pages_read, reads.keys_looked_up);
             // The table's own figures leave out what its write buffers hold and a snapshot has saved.
-            let disk = measure::disk_bytes(folder);
+            let saved = print::bytes(measure::disk_bytes(folder));
+            let disk = match kept {
+                Some(_) => saved,
+                None => format!("{saved}; nothing is saved without --store"),
+            };
             show(&report, resumed, start.elapsed(), lookups, disk)?;
             report.timings.as_ref().map_or(Ok(()), sight::show)?;
         }
@@ -248,10 +252,17 @@ fn begin(
     Ok((set, ledger))
 }
 
+/// Whether a replay saved it: those of users may begin like ours.
+fn is_ours(info: &SnapshotInfo) -> bool {
+    let digits = info.name.strip_prefix(PREFIX).unwrap_or_default();
+    let is_number = digits.len() == 10 && digits.bytes().all(|digit| digit.is_ascii_digit());
+    is_number && (info.label == LABEL || info.damage.is_some())
+}
+
 /// The replay's snapshot with the most blocks.
 fn last_snapshot(session: &Session) -> Result<Option<String>> {
     let snapshots = session.list_snapshots()?;
-    let ours = snapshots.into_iter().map(|info| info.name).filter(|name| name.starts_with(PREFIX));
+    let ours = snapshots.into_iter().filter(is_ours).map(|info| info.name);
     Ok(ours.max()) // zeros in the number keep names in order
 }
 
@@ -341,7 +352,7 @@ fn save(session: &Session, progress: &Progress, table: &Table) -> Result<()> {
         _ => {}
     }
     for info in session.list_snapshots()? {
-        if info.name.starts_with(PREFIX) && info.name != name {
+        if is_ours(&info) && info.name != name {
             session.delete_snapshot(&info.name)?;
         }
     }
@@ -395,7 +406,7 @@ fn show(
     resumed: u64,
     took: Duration,
     (pages_read, keys): (u64, u64),
-    disk: u64,
+    disk: String,
 ) -> std::io::Result<()> {
     let count = print::count;
     let ada = |lovelace: u128| {
@@ -434,7 +445,7 @@ fn show(
         ("time", print::seconds(took.as_secs_f64())),
         ("processor time, all runs", print::seconds(report.cpu_seconds)),
         ("peak memory", print::bytes(report.peak_rss_bytes)),
-        ("store on disk", print::bytes(disk)),
+        ("store on disk", disk),
         ("pages read per lookup", format!("{:.3}", pages_read as f64 / keys.max(1) as f64)),
     ]);
     print::line(&print::record(&rows).to_string())

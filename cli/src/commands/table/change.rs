@@ -5,8 +5,8 @@ use std::path::Path;
 
 use clap::Args;
 use varvite::{
-    Error, Kind, MergeOperator, Result, Session, SessionOptions, Snapshot, SnapshotContent, Table,
-    TableOptions, Verify,
+    Error, Kind, LoadOrder, MergeOperator, Result, Session, SessionOptions, Snapshot,
+    SnapshotContent, Table, TableOptions,
 };
 
 use crate::advice::RESTORE;
@@ -36,6 +36,9 @@ pub struct Making {
     pub live: bool,
     #[command(flatten)]
     pub base: Base,
+    /// Whether the command has `--create`.
+    #[arg(skip = true)]
+    pub makes: bool,
 }
 
 /// The state of a store, open for writing.
@@ -46,10 +49,18 @@ pub struct Change {
     pub snapshot: Snapshot,
     /// Whether tables are live, so that nothing is left to save.
     pub is_live: bool,
+    /// No table was live before: those of this change become so when it is saved, since a failure must leave the state
+    /// of the store what it is.
+    becomes_live: bool,
     /// Names of the tables that were made for it.
     new_tables: Vec<String>,
     /// Where the store was made for this change, if it was.
     made: Option<Target>,
+}
+
+/// A state without tables.
+fn nothing() -> Snapshot {
+    Snapshot { label: LABEL.to_owned(), payload: Vec::new(), tables: Vec::new() }
 }
 
 /// How a change ended.
@@ -88,32 +99,64 @@ impl Change {
 
     /// The same; `otherwise` is the state when there is neither a live table nor a head.
     pub fn begin(folder: &Path, making: &Making, otherwise: Option<&str>) -> Result<Change> {
-        let is_live = folder.join("session").is_file()
+        let was_live = folder.join("session").is_file()
             && tables::is_live(&tables::open_read_only(folder, SessionOptions::default())?)?;
-        if is_live && making.base.snapshot.is_some() {
+        Self::begin_as(folder, making, otherwise, was_live)
+    }
+
+    /// The same of a store that had live tables, or none, when nobody was kept from changing that.
+    fn begin_as(
+        folder: &Path,
+        making: &Making,
+        otherwise: Option<&str>,
+        was_live: bool,
+    ) -> Result<Change> {
+        if was_live && making.base.snapshot.is_some() {
             return Err(Error::invalid(format!(
                 "{} has live tables, which a change of a snapshot would not reach: leave --snapshot out, or \
                  make the tables of the snapshot live with {RESTORE}",
                 folder.display()
             )));
         }
-        let is_live = is_live || making.live;
+        let is_live = was_live || making.live;
         let options = if is_live { tables::logged() } else { SessionOptions::default() };
         let (session, made) = if making.create {
             tables::open_or_make(folder, options)?
         } else {
-            (tables::open(folder, options).map_err(tables::or_create)?, None)
+            let opened = tables::open(folder, options);
+            // Only some commands make a store.
+            let opened = if making.makes { opened.map_err(tables::or_create) } else { opened };
+            (opened?, None)
         };
+        if !is_live && made.is_none() && tables::is_live(&session)? {
+            // Another process has made a table live since: a change of a snapshot would reach nobody.
+            session.close()?;
+            return Self::begin_as(folder, making, otherwise, true);
+        }
+        let begun = if is_live { Ok(nothing()) } else { Self::state(&session, otherwise) };
+        match begun {
+            Ok(snapshot) => {
+                let becomes_live = is_live && !was_live && made.is_none();
+                let new_tables = Vec::new();
+                Ok(Change { session, snapshot, is_live, becomes_live, new_tables, made })
+            }
+            Err(error) => {
+                if let Some(target) = made {
+                    tables::remove_new(session, folder, target);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// What is changed in a store without live tables.
+    fn state(session: &Session, otherwise: Option<&str>) -> Result<Snapshot> {
         let current = match otherwise {
-            _ if is_live => None,
-            Some(name) if tables::heads(&session)?.is_empty() => Some(name.to_owned()),
-            _ => tables::current(&session)?,
+            Some(name) if tables::heads(session)?.is_empty() => Some(name.to_owned()),
+            _ => tables::current(session)?,
         };
-        let snapshot = match current {
-            Some(name) => session.open_snapshot(&name, &tables::options(Verify::Quick))?,
-            None => Snapshot { label: LABEL.to_owned(), payload: Vec::new(), tables: Vec::new() },
-        };
-        Ok(Change { session, snapshot, is_live, new_tables: Vec::new(), made })
+        let open = |name: String| tables::snapshot_to_pass_on(session, &name);
+        current.map_or_else(|| Ok(nothing()), open)
     }
 
     /// Whether there is a table called `name`.
@@ -154,7 +197,12 @@ impl Change {
                 blob_min_bytes: blob_min,
                 ..TableOptions::default()
             };
-            self.snapshot.tables.push(self.session.create_table(name, options)?);
+            let table = if self.becomes_live {
+                self.session.load_table(name, options, LoadOrder::Sorted)?.finish()?
+            } else {
+                self.session.create_table(name, options)?
+            };
+            self.snapshot.tables.push(table);
             self.new_tables.push(name.to_owned());
             return Ok(self.snapshot.tables.last_mut().expect("just pushed"));
         }
@@ -179,8 +227,18 @@ impl Change {
         Ok(table)
     }
 
-    /// The table called `name`, which must be there.
+    /// The table called `name`, which must be there, to change it.
     pub fn existing(&mut self, name: &str) -> Result<&mut Table> {
+        let table = self.existing_as_it_is(name)?;
+        let own = table.options().operator.as_ref().map(|own| own.name().to_owned());
+        match own.filter(|own| MergeOperator::built_in(own).is_none()) {
+            Some(own) => Err(tables::foreign(&own)),
+            None => Ok(table),
+        }
+    }
+
+    /// The same, to pass it on as it is.
+    pub fn existing_as_it_is(&mut self, name: &str) -> Result<&mut Table> {
         let mut place = self.snapshot.tables.iter().position(|table| table.name() == name);
         if place.is_none() {
             let table = if self.is_live {
@@ -196,7 +254,7 @@ impl Change {
 
     /// Adds a table that was made apart.
     pub fn add(&mut self, mut table: Table) -> Result<()> {
-        if self.is_live && !table.is_live() {
+        if self.is_live && !self.becomes_live && !table.is_live() {
             self.session.publish(&mut table)?;
         }
         self.snapshot.tables.push(table);
@@ -206,13 +264,18 @@ impl Change {
     /// Drops the table called `name`, which is there.
     pub fn drop_table(&mut self, name: &str) -> Result<()> {
         self.snapshot.tables.retain(|table| table.name() != name);
-        if self.is_live { self.session.delete_table(name) } else { Ok(()) }
+        if self.is_live && !self.becomes_live { self.session.delete_table(name) } else { Ok(()) }
     }
 
     /// Saves everything as the next head, then removes the heads before it; live tables are durable
     /// when the session is closed.
-    pub fn save(self) -> Result<Saved> {
+    pub fn save(mut self) -> Result<Saved> {
         let mut saved = None;
+        if self.becomes_live {
+            for table in self.snapshot.tables.iter_mut().filter(|table| !table.is_live()) {
+                wheel::during("saving", || self.session.publish(table))?;
+            }
+        }
         if !self.is_live {
             let heads = tables::heads(&self.session)?;
             let name = tables::head_name(heads.last().map_or(1, |(number, _)| number + 1));
@@ -240,7 +303,7 @@ impl Change {
             .filter(|table| is_empty(table))
             .map(|table| table.name().to_owned())
             .collect();
-        if self.is_live && self.made.is_none() {
+        if self.is_live && !self.becomes_live && self.made.is_none() {
             for name in &empty {
                 // What went wrong before is what is told.
                 let _ = self.drop_table(name);
@@ -262,4 +325,31 @@ pub fn built_in(name: &str) -> Result<MergeOperator> {
         let names: Vec<_> = operators.iter().map(MergeOperator::name).collect();
         Error::invalid(format!("there is no merge operator \"{name}\": use {}", names.join(", ")))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_becomes_live_before_the_lock_is_taken_is_changed_in_the_log() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path().join("s");
+        let making = Making { create: true, ..Making::default() };
+        let mut change = Change::making(&folder, &making).unwrap();
+        change.table("t", None, None).unwrap();
+        change.save().unwrap();
+        let live = Making { live: true, ..Making::default() };
+        let mut other = Change::making(&folder, &live).unwrap();
+        other.table("u", None, None).unwrap();
+        other.save().unwrap();
+        // It looked before the other began.
+        let change = Change::begin_as(&folder, &Making::default(), None, false).unwrap();
+        assert!(change.is_live && change.has("u").unwrap());
+        change.give_up(&folder);
+        let base = Base { snapshot: Some("head-0000000001".to_owned()) };
+        let making = Making { base, ..Making::default() };
+        let refused = Change::begin_as(&folder, &making, None, false).map(|_| ()).unwrap_err();
+        assert!(refused.detail().contains("has live tables"), "{refused}");
+    }
 }

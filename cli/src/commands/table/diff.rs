@@ -10,7 +10,8 @@ use serde_json::json;
 use varvite::{Error, Kind, Result, Session, SessionOptions, Table, Verify};
 
 use super::reader::Reader;
-use crate::exit::{Outcome, Verdict};
+use crate::advice;
+use crate::exit::{self, Outcome, Verdict};
 use crate::print::{self, Format, records};
 use crate::progress::{Progress, Unit};
 use crate::store::tables;
@@ -70,10 +71,16 @@ fn state(store: &Path, snapshot: Option<&str>, only: &[String]) -> Result<State>
     let opened = if snapshot.is_none() && tables::is_live(&session)? {
         tables::live_tables_to_look(&session)?
     } else {
-        tables::read(&session, snapshot, Verify::Quick)?.tables
+        tables::read(&session, snapshot, Verify::Quick).map_err(nameless)?.tables
     };
     let named = opened.into_iter().map(|table| (table.name().to_owned(), table));
     Ok((session, named.filter(|(name, _)| only.is_empty() || only.contains(name)).collect()))
+}
+
+/// The same error where a snapshot is named by no flag.
+fn nameless(error: Error) -> Error {
+    let detail = error.detail().replace("choose one with --snapshot", "name the one that is meant");
+    Error::new(error.kind(), detail)
 }
 
 /// Prints differences and counts them.
@@ -95,6 +102,7 @@ impl Printer {
         is_added: bool,
     ) -> std::io::Result<()> {
         self.count += 1;
+        exit::note(Verdict::No);
         let (word, sign) = match (before, after, is_added) {
             (Some(_), Some(_), _) => ("changed", "~"),
             (.., true) => ("added", "+"),
@@ -205,7 +213,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let before = state(&arguments.store, arguments.before.as_deref(), only);
     let (_old, before) = before.map_err(|error| match &arguments.before {
         Some(folder) if error.kind() != Kind::Corrupt && Path::new(folder).is_dir() => Error::invalid(format!(
-            "{folder} is a folder, where the name of a snapshot is needed: name another store by --with {folder}"
+            "{folder} is a folder, where the name of a snapshot is needed: name another store by --with {}",
+            advice::typed(Path::new(folder))
         )),
         _ => error,
     })?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use varvite::{OpenTable, SessionOptions};
+use varvite::{Error, Kind, OpenTable, SessionOptions};
 
 use crate::exit::{Outcome, Verdict};
 use crate::print::records;
@@ -50,7 +50,15 @@ pub fn run(arguments: &Follow, format: Format) -> Outcome {
     let mut before: Vec<Option<Option<Vec<u8>>>> = vec![None; keys.len()];
     let mut changes = 0;
     loop {
-        let found = follower.table(&arguments.table)?.lookup(&keys)?;
+        let table = follower.table(&arguments.table);
+        let table =
+            table.map_err(|error| match tables::restorable(&session, &arguments.table) {
+                Ok(Some(advice)) if error.kind() == Kind::Missing => {
+                    Error::missing(format!("{error}; {advice}"))
+                }
+                _ => error,
+            })?;
+        let found = table.lookup(&keys)?;
         let mut out = print::out();
         let mut is_changed = false;
         for ((key, value), before) in arguments.keys.iter().zip(found.iter()).zip(&mut before) {

@@ -184,7 +184,7 @@ fn load(change: &mut Change, arguments: &Arguments) -> Result<u64> {
     let options =
         TableOptions { operator, lookups, blob_min_bytes, compression, ..TableOptions::default() };
     let mut loader =
-        change.session.load_table(&arguments.table, options, arguments.sorting.order())?;
+        change.session.load_table(&arguments.table, options.clone(), arguments.sorting.order())?;
     let notation = Notation::new(arguments.hex);
     let (name, input) = input::open(&arguments.file)?;
     let input = Counted { input, bytes: Rc::default() };
@@ -196,6 +196,7 @@ fn load(change: &mut Change, arguments: &Arguments) -> Result<u64> {
         if entries.is_multiple_of(LOOK) {
             bar.set(bytes.get());
         }
+        check_number(&options, &arguments.table, value)?;
         long.push(key, value, &mut loader)
     })?;
     let mut table = loader.finish()?;
@@ -219,14 +220,13 @@ pub struct Filling<'a> {
 const STAY: &str = "entries, which stay";
 
 /// `Invalid` when `value` is to be added to numbers and is none.
-fn check_number(table: &Table, value: &[u8]) -> Result<()> {
-    let adds = table.options().operator.as_ref().is_some_and(|own| own.name() == "add-u64");
+pub fn check_number(options: &TableOptions, table: &str, value: &[u8]) -> Result<()> {
+    let adds = options.operator.as_ref().is_some_and(|own| own.name() == "add-u64");
     if !adds || value.len() == 8 {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "table {} adds numbers of 8 bytes, the least first, and one of {} bytes is none",
-        table.name(),
+        "table {table} adds numbers of 8 bytes, the least first, and one of {} bytes is none",
         value.len()
     )))
 }
@@ -238,7 +238,7 @@ impl<'a> Filling<'a> {
 
     /// Takes an entry; what fails says how many are in, where those stay.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        check_number(self.table, value)?;
+        check_number(self.table.options(), self.table.name(), value)?;
         self.take(key, value).map_err(|error| self.told(error))
     }
 

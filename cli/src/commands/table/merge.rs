@@ -15,8 +15,13 @@ use crate::store::tables;
 
 /// Bytes of entries that a union merges between two looks at how far it is.
 const STEP_BYTES: u64 = 8 << 20;
+/// The same where it rests with the end of a segment: what is merged behind that is merged again.
+const SHORT_STEP_BYTES: u64 = 1 << 20;
 
 /// Look at merges that are under way, and finish those of unions
+///
+/// Nothing merges between two commands, so there is nothing to pause: a union rests where `finish --most` ended, until
+/// the next `finish`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Status(Status),
@@ -35,14 +40,15 @@ pub struct Status {
 
 /// Do what a table's union has left to merge, all of it or a part; merges of levels are done by updates
 ///
-/// Nothing merges between two commands: a union rests where --most ended, and the next `finish` goes on with it.
+/// Nothing merges between two commands: a union rests where --most ended, and the next `finish` goes on with it. A
+/// file of the result is written to its end, since half of one would be written again, so each `finish` gets on.
 #[derive(Debug, Args)]
 pub struct Finish {
     /// Folder of the store
     store: PathBuf,
     /// Name of the table
     table: String,
-    /// Pause after about so many mebibytes of entries; another `finish` goes on
+    /// Pause with the file of the result that brings it to so many mebibytes of entries; another `finish` goes on
     #[arg(long, value_name = "MIB")]
     most: Option<u64>,
     #[command(flatten)]
@@ -103,11 +109,10 @@ fn rows(table: &Table) -> Result<Vec<Value>> {
 fn finish(arguments: &Finish, format: Format) -> Outcome {
     let mut change = Change::open(&arguments.store, &arguments.base)?;
     let table = change.existing(&arguments.table)?;
-    let debt = table.remaining_union_debt();
-    let most =
-        arguments.most.map_or(u64::MAX, |mebibytes| mebibytes.max(1).saturating_mul(1 << 20));
+    let debt = left_when_saved(table)?;
+    let most = arguments.most.map_or(u64::MAX, |mebibytes| mebibytes.saturating_mul(1 << 20));
     merge_union(table, most)?;
-    let left = table.remaining_union_debt();
+    let left = left_when_saved(table)?;
     let saved = if debt > 0 {
         change.save()?.0
     } else {
@@ -141,14 +146,24 @@ pub fn finish_union(table: &mut Table) -> Result<()> {
     merge_union(table, u64::MAX)
 }
 
-/// Merges about `most` bytes of what a union has left.
+/// What a union has left to merge for whoever opens the table when it is saved as it is now.
+pub fn left_when_saved(table: &Table) -> Result<u64> {
+    let merges = table.stats()?.merges;
+    let union = merges.iter().find(|merge| merge.is_union);
+    Ok(union.map_or(0, |union| union.debt_bytes.saturating_sub(union.kept_bytes).max(1)))
+}
+
+/// Merges `most` bytes of what a union has left, and to the end of the segment that comes to so many: an unfinished one
+/// is not saved.
 fn merge_union(table: &mut Table, most: u64) -> Result<()> {
-    let debt = table.remaining_union_debt();
-    let total = debt.min(most);
+    let debt = left_when_saved(table)?;
+    let total = debt.min(most.max(1));
     let mut bar = Progress::new("merging", total, Unit::Bytes);
-    let mut left = debt;
-    while left > debt - total {
-        table.supply_union_credits(STEP_BYTES.min(most))?;
+    let mut left = table.remaining_union_debt();
+    let (begun, mut kept) = (left, debt);
+    let step = if most == u64::MAX { STEP_BYTES } else { SHORT_STEP_BYTES };
+    while debt - kept < total {
+        table.supply_union_credits(step)?;
         let after = table.remaining_union_debt();
         if after >= left {
             return Err(Error::invalid(format!(
@@ -157,7 +172,8 @@ fn merge_union(table: &mut Table, most: u64) -> Result<()> {
             )));
         }
         left = after;
-        bar.set((debt - left).min(total));
+        kept = left_when_saved(table)?;
+        bar.set((begun - left).min(total));
     }
     bar.finish();
     Ok(())

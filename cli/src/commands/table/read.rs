@@ -6,7 +6,7 @@ use std::ops::Bound;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
-use varvite::{Error, Value};
+use varvite::{Error, Kind, Value};
 
 use super::from::From;
 use super::range::{KeyRange, bounds};
@@ -136,6 +136,12 @@ fn raw(value: &Value) -> std::result::Result<(), Failure> {
     // Its beginning tells whether it is one.
     if joined::is_row(&piece) {
         let row = value.read()?;
+        if joined::omitted(&row) > 0 {
+            return Err(Error::invalid(
+                "so many upserts wait for that value that only the program of this store can join them",
+            )
+            .into());
+        }
         for part in joined::parts(&row).unwrap_or_default() {
             out.write_all(part)?;
         }
@@ -177,12 +183,22 @@ pub fn scan(arguments: &Scan, format: Format) -> Outcome {
         match reader.advance() {
             Ok(true) => out.add(&reader.key, &reader.value)?,
             Ok(false) => break Ok(()),
-            Err(error) => break Err(error),
+            Err(error) => break Err(or_skip(error)),
         }
     };
     out.finish()?;
     ended?;
     Ok(Verdict::sound(reader.tell(notation, false)?))
+}
+
+/// How what is behind a damage is read all the same.
+fn or_skip(error: Error) -> Error {
+    match error.kind() {
+        Kind::Corrupt => {
+            Error::new(Kind::Corrupt, format!("{error}; --skip-damaged goes on after it"))
+        }
+        _ => error,
+    }
 }
 
 /// Entries as they are printed.
@@ -254,7 +270,7 @@ pub fn dump(arguments: &Dump) -> Outcome {
     records::columns(&ENTRY)?;
     if arguments.binary {
         let mut writer = dump::Writer::new(out)?;
-        while reader.advance()? {
+        while reader.advance().map_err(or_skip)? {
             if joined::parts(&reader.value).is_some() {
                 let key = notation.show(&reader.key);
                 return Err(Error::invalid(format!(
@@ -268,12 +284,12 @@ pub fn dump(arguments: &Dump) -> Outcome {
         }
         writer.finish()?;
     } else if records::output() == Output::Csv {
-        while reader.advance()? {
+        while reader.advance().map_err(or_skip)? {
             records::record(entry(notation, &reader.key, &reader.value))?;
             tell(reader.count);
         }
     } else {
-        while reader.advance()? {
+        while reader.advance().map_err(or_skip)? {
             let entry =
                 Entry { key: notation.show(&reader.key), value: notation.show(&reader.value) };
             tell(reader.count);

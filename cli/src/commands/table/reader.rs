@@ -30,8 +30,10 @@ pub struct Reader<'a> {
     cursor: Cursor,
     upper: KeyBound,
     skips: bool,
-    /// Where it goes on: the bound after the last entry.
+    /// Where it goes on: the bound after the last entry, when none was read since.
     place: KeyBound,
+    /// Whether an entry was read since, which is the place then.
+    has_moved: bool,
     /// The entry.
     pub key: Vec<u8>,
     pub value: Vec<u8>,
@@ -53,8 +55,18 @@ impl<'a> Reader<'a> {
         };
         let (key, value) = (Vec::new(), Vec::new());
         let lists = Vec::new();
-        let mut reader =
-            Reader { table, cursor, upper, skips, place: lower, key, value, count: 0, lost: lists };
+        let mut reader = Reader {
+            table,
+            cursor,
+            upper,
+            skips,
+            place: lower,
+            has_moved: false,
+            key,
+            value,
+            count: 0,
+            lost: lists,
+        };
         if let Some(error) = lost {
             reader.skip(&error)?;
         }
@@ -72,11 +84,13 @@ impl<'a> Reader<'a> {
                     self.value.clear();
                     self.value.extend_from_slice(value);
                     self.count += 1;
+                    self.has_moved = true;
                     return Ok(true);
                 }
                 Err(error) if error.kind() != Kind::Corrupt => return Err(error),
                 Err(error) => {
-                    if self.count > 0 {
+                    // Only ever forward: what was passed over is not read again.
+                    if std::mem::take(&mut self.has_moved) {
                         self.place = Bound::Excluded(self.key.clone());
                     }
                     if !self.skips {
@@ -88,7 +102,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The error, and how much was read before it.
+    /// The error, and how much was read before it. Which flag goes on is said by commands that have one.
     fn stopped(&self, error: &Error) -> Error {
         let last = match &self.place {
             Bound::Excluded(key) => format!(", the last one {}", Notation::Text.show(key)),
@@ -102,13 +116,7 @@ impl<'a> Reader<'a> {
                 format!(" of {least} to {most} in the table")
             }
         });
-        Error::new(
-            Kind::Corrupt,
-            format!(
-                "{error}; entries before it: {}{of}{last}; --skip-damaged goes on after it",
-                self.count
-            ),
-        )
+        Error::new(Kind::Corrupt, format!("{error}; entries before it: {}{of}{last}", self.count))
     }
 
     /// Goes on after what cannot be read.

@@ -1,10 +1,10 @@
 //! `varvite table list`, `create`, `drop`, `rename` and `restore`: which tables the state of a store has.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use varvite::{Error, Kind, Lookups, Result, Session, SessionOptions, TableOptions, Verify};
+use varvite::{Error, Kind, Lookups, Result, Session, SessionOptions, TableOptions};
 
 use super::change::{Base, Change, Making, Saved, built_in};
 use crate::exit::{Outcome, Verdict};
@@ -117,12 +117,12 @@ impl State {
         if name.is_none() && tables::is_live(session)? {
             return Ok(State { live: true, snapshot: None, tables: live_rows(session)? });
         }
-        let current = match name {
-            Some(name) => Some(name.to_owned()),
-            None => tables::current(session)?,
+        let info = match name {
+            Some(name) => Some(tables::info(session, name)?),
+            None => tables::current_info(session)?,
         };
-        let Some(name) = current else { return Ok(State::default()) };
-        let mut rows: Vec<_> = tables::info(session, &name)?
+        let Some(info) = info else { return Ok(State::default()) };
+        let mut rows: Vec<_> = info
             .tables
             .into_iter()
             .map(|table| Row {
@@ -133,7 +133,7 @@ impl State {
             })
             .collect();
         rows.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(State { live: false, snapshot: Some(name), tables: rows })
+        Ok(State { live: false, snapshot: Some(info.name), tables: rows })
     }
 
     /// The tables drawn.
@@ -174,6 +174,16 @@ fn live_rows(session: &Session) -> Result<Vec<Row>> {
         })
     });
     rows.collect()
+}
+
+/// The names of the tables of the state of the store in `folder`.
+pub fn names(folder: &Path) -> Result<Vec<String>> {
+    let session = tables::open_read_only(folder, SessionOptions::default())?;
+    if tables::is_live(&session)? {
+        return session.live_tables();
+    }
+    let tables = tables::current_info(&session)?.map_or(Vec::new(), |info| info.tables);
+    Ok(tables.into_iter().map(|table| table.name).collect())
 }
 
 /// Runs `list`.
@@ -219,7 +229,10 @@ fn add_empty(change: &mut Change, arguments: &Create) -> Result<()> {
 /// Runs `drop`.
 pub fn drop_table(arguments: &Drop, format: Format) -> Outcome {
     let mut change = Change::open(&arguments.store, &arguments.base)?;
-    change.existing(&arguments.table)?;
+    if !change.has(&arguments.table)? {
+        // Says which there are; one that is there need not be opened.
+        change.existing_as_it_is(&arguments.table)?;
+    }
     change.drop_table(&arguments.table)?;
     done(&change.save()?, &arguments.table, "dropped", format)
 }
@@ -228,7 +241,7 @@ pub fn drop_table(arguments: &Drop, format: Format) -> Outcome {
 pub fn rename(arguments: &Rename, format: Format) -> Outcome {
     let mut change = Change::open(&arguments.store, &arguments.base)?;
     change.is_free(&arguments.to)?;
-    let renamed = change.existing(&arguments.table)?.duplicate(&arguments.to)?;
+    let renamed = change.existing_as_it_is(&arguments.table)?.duplicate(&arguments.to)?;
     // The new name first: whatever happens in between, nothing is lost.
     change.add(renamed)?;
     change.drop_table(&arguments.table)?;
@@ -240,17 +253,13 @@ pub fn restore(arguments: &Restore, format: Format) -> Outcome {
     let (name, making) =
         (&*arguments.snapshot, Making { live: arguments.live, ..Making::default() });
     let mut change = Change::begin(&arguments.store, &making, Some(name))?;
-    let mut snapshot = change.session.open_snapshot(name, &tables::options(Verify::Quick))?;
-    let is_first = !change.is_live && tables::heads(&change.session)?.is_empty();
-    if is_first {
-        // It began from the snapshot itself.
-        change.snapshot.tables.clear();
-    }
+    let mut snapshot = tables::snapshot_to_pass_on(&change.session, name)?;
+    let is_own = !change.is_live && begin_from_the_state(&mut change, name)?;
     let all = snapshot.tables.iter().map(|table| table.name().to_owned());
     let names = if arguments.tables.is_empty() { all.collect() } else { arguments.tables.clone() };
     let taken = names.iter().map(|name| snapshot.take(name)).collect::<Result<Vec<_>>>()?;
     for name in &names {
-        if change.has(name)? && !arguments.replace {
+        if change.has(name)? && !arguments.replace && !is_own {
             let detail = format!(
                 "there is a table {name} already: --replace replaces it by that of {}",
                 arguments.snapshot
@@ -266,6 +275,25 @@ pub fn restore(arguments: &Restore, format: Format) -> Outcome {
     }
     let count = print::counted(names.len() as u64, "table", "tables");
     done(&change.save()?, name, &format!("{count} restored"), format)
+}
+
+/// Has a change that began from the snapshot `name` begin from the state of the store instead, where there is one without
+/// a head; whether that is the snapshot itself.
+fn begin_from_the_state(change: &mut Change, name: &str) -> Result<bool> {
+    if !tables::heads(&change.session)?.is_empty() {
+        return Ok(false);
+    }
+    match tables::current(&change.session) {
+        Ok(Some(current)) if current == name => return Ok(true),
+        Ok(Some(current)) => {
+            change.snapshot = tables::snapshot_to_pass_on(&change.session, &current)?;
+        }
+        Ok(None) => change.snapshot.tables.clear(),
+        // Several snapshots, of which none is the state.
+        Err(error) if error.kind() == Kind::Invalid => change.snapshot.tables.clear(),
+        Err(error) => return Err(error),
+    }
+    Ok(false)
 }
 
 fn done(saved: &Saved, name: &str, what: &str, format: Format) -> Outcome {

@@ -6,7 +6,7 @@ use clap::Args;
 use varvite::{Error, Result, Snapshot, Table, Verify};
 
 use super::change::{Change, Making};
-use super::merge::finish_union;
+use super::merge::{finish_union, left_when_saved};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::store::tables;
@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         }
         None => finish_union(&mut union)?,
     }
-    let debt = union.remaining_union_debt();
+    let debt = left_when_saved(&union)?;
     drop(named);
     change.add(union)?;
     let saved = change.save()?;

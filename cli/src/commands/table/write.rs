@@ -10,7 +10,7 @@ use varvite::table::VALUE_BYTES_MAX;
 use varvite::{Batch, Error, Kind, MergeOperator, Result, Table};
 
 use super::change::{Base, Change, Making};
-use super::load::Filling;
+use super::load::{Filling, check_number};
 use super::range::{KeyRange, as_slice, bounds};
 use crate::exit::{Outcome, Verdict};
 use crate::input;
@@ -185,17 +185,11 @@ fn put_each_line(
     let operator = arguments.operator.as_deref();
     let table = change.table(&arguments.table, operator, arguments.blob_min)?;
     let mut filling = Filling::new(&session, table);
-    let (mut bar, mut line, mut count) =
-        (Progress::endless("putting", Unit::Items), String::new(), 0);
-    loop {
-        line.clear();
-        let read = input.read_line(&mut line);
-        if read.map_err(|error| Error::new(Kind::Io, format!("reading {name}: {error}")))? == 0 {
-            break;
-        }
+    let (mut bar, mut line, mut count) = (Progress::endless("putting", Unit::Items), Vec::new(), 0);
+    while let Some(text) =
+        input::text_line(&mut input, &name, &mut line).map_err(|error| filling.told(error))?
+    {
         count += 1;
-        let text = line.strip_suffix('\n').unwrap_or(&line);
-        let text = text.strip_suffix('\r').unwrap_or(text);
         let entry = entry(text, notation)
             .map_err(|error| filling.told(error.context(format!("{name}, line {count}"))));
         let (key, value) = entry?;
@@ -231,6 +225,10 @@ fn put_each_file(change: &mut Change, arguments: &Put, notation: Notation) -> Re
     let table =
         change.table(&arguments.table, arguments.operator.as_deref(), arguments.blob_min)?;
     let joins = table.options().operator.is_some();
+    let files = arguments.pairs.iter().skip(1).step_by(2);
+    if files.filter(|file| *file == "-").count() > 1 {
+        return Err(Error::invalid("standard input can be one value only: give `-` once"));
+    }
     let mut batch = Batch::new();
     for pair in arguments.pairs.chunks_exact(2) {
         let key = notation.parse("key", &pair[0])?;
@@ -240,6 +238,7 @@ fn put_each_file(change: &mut Change, arguments: &Put, notation: Notation) -> Re
         let most = if joins { VALUE_BYTES_MAX as u64 + 1 } else { STREAMED_BYTES };
         let mut start = Vec::new();
         input.by_ref().take(most).read_to_end(&mut start).map_err(|error| failed(&error))?;
+        check_number(table.options(), &arguments.table, &start)?;
         if joins || (start.len() as u64) < most {
             batch.insert(&key, &start);
             continue;
@@ -305,11 +304,10 @@ pub fn delete(arguments: &Delete, format: Format) -> Outcome {
 /// Runs `delete-range`.
 pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
     let (lower, upper) = bounds(&arguments.range, Notation::new(arguments.range.hex))?;
-    // A prefix without bytes, as of a variable that a script forgot to set, is no bound either.
+    // One without bytes, as of a variable that a script forgot to set, is no bound either.
     let is_open = match &lower {
         Bound::Unbounded => true,
-        Bound::Included(key) => key.is_empty(),
-        Bound::Excluded(_) => false,
+        Bound::Included(key) | Bound::Excluded(key) => key.is_empty(),
     };
     if !arguments.all && is_open && upper == Bound::Unbounded {
         let detail = "no bound is given: give --all to unbind every key of the table";

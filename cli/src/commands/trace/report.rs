@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use varvite::{Error, Result};
+use varvite::Result;
 use varvite_sight::trace::summary::Row;
 use varvite_sight::trace::{self, Change, Comparison};
 
 use super::open;
 use crate::exit::{Outcome, Verdict};
+use crate::output;
 use crate::print::{self, Format};
 
 #[derive(Debug, Args)]
@@ -23,7 +24,7 @@ pub struct Info {
 pub struct Summary {
     /// The trace
     file: PathBuf,
-    /// Write a page too, which needs neither a network nor scripts
+    /// Write a page too, a new file, which needs neither a network nor scripts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -33,7 +34,7 @@ pub struct Compare {
     /// The traces, the first of which the others are compared with
     #[arg(num_args = 2..=8, required = true)]
     files: Vec<PathBuf>,
-    /// Write a page too, which needs neither a network nor scripts
+    /// Write a page too, a new file, which needs neither a network nor scripts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -95,8 +96,7 @@ fn summed_up(file: &Path) -> Result<trace::Summary> {
 
 fn write_page(file: Option<&PathBuf>, page: impl FnOnce() -> String) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
-    std::fs::write(file, page())
-        .map_err(|error| Error::io("write", &file.display().to_string(), error))
+    output::write_new(file, page().as_bytes())
 }
 
 /// Sums the trace up.

@@ -47,9 +47,9 @@ struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// Reads the opening and the end of each chunk. `Corrupt` when one is wrong in itself or does not follow
-    /// the one before.
-    fn of(store: &'a Store, pack: &Pack) -> Result<Chunks<'a>> {
+    /// Reads the opening and the end of each chunk. `Corrupt` when one is wrong in itself or, where `follow` says so,
+    /// does not follow the one before.
+    fn of(store: &'a Store, pack: &Pack, follow: bool) -> Result<Chunks<'a>> {
         let control = &store.control;
         let mut left: Vec<(Arc<Chunk>, Opening, Option<Seal>)> = Vec::new();
         for chunk in pack.chunks().into_iter().filter(|chunk| chunk.has_file()) {
@@ -73,7 +73,7 @@ impl<'a> Chunks<'a> {
             let follows = before.is_none_or(|(before, ..)| before.sealed() == Some(opening.chain));
             let is_ours = opening.epoch == control.epoch
                 && (opening.configuration, opening.index) == (control.configuration, control.index);
-            if !(follows && is_ours) {
+            if follow && !(follows && is_ours) {
                 return Err(wrong(&chunk, "an opening that continues the chunk before"));
             }
             left.push((chunk, opening, end));
@@ -81,19 +81,24 @@ impl<'a> Chunks<'a> {
         Ok(Chunks { store, left, first: 0, last: 0 })
     }
 
-    /// The next older commit is at `offset`; 0 when there is none.
+    /// The next older commit is at `offset`; 0 when there is none. After an error it can go on.
     fn pass(&mut self, offset: u64) -> Result<()> {
         let horizon = &self.store.control.horizon;
+        let mut outcome = Ok(());
         while let Some((chunk, opening, end)) =
             self.left.pop_if(|(chunk, ..)| offset == 0 || chunk.base > offset)
         {
-            if horizon.standing(opening.last_commit) != offset {
-                return Err(wrong(&chunk, "an opening that names the commit before it"));
-            }
             let found = (self.first, self.last);
             let is_whole = chunk.base >= horizon.offset;
-            if end.is_some_and(|end| is_whole && (end.first_commit, end.last_commit) != found) {
-                return Err(wrong(&chunk, "an end that names the first and the last commit in it"));
+            let ends = |end: Seal| is_whole && (end.first_commit, end.last_commit) != found;
+            let expected = if horizon.standing(opening.last_commit) != offset {
+                Some("an opening that names the commit before it")
+            } else {
+                end.is_some_and(ends)
+                    .then_some("an end that names the first and the last commit in it")
+            };
+            if let Some(expected) = expected {
+                outcome = outcome.and(Err(wrong(&chunk, expected)));
             }
             (self.first, self.last) = (0, 0);
         }
@@ -101,7 +106,7 @@ impl<'a> Chunks<'a> {
         if self.last == 0 {
             self.last = offset;
         }
-        Ok(())
+        outcome
     }
 }
 
@@ -118,19 +123,65 @@ impl Store {
     /// memory of the pack is believed: each record is read once for itself and once for its parent, where
     /// the 16 MiB of memory that the check takes do not have it. Keeps 10 to 20 bytes for each beside that.
     pub fn check(&self) -> Result<Checked> {
+        self.check_part(None, u64::MAX).map(|(checked, _)| checked)
+    }
+
+    /// A part of [`Store::check`]: of the commits as [`Store::log`] gives them, `most` from `from` on, or from the newest
+    /// on; with the commit that the next part begins with, if one is left. All parts together find what the whole
+    /// finds. Each reads the records of the commits before its own too, and nothing that these hold. `Missing` when
+    /// `from` is none of them.
+    ///
+    /// ```
+    /// use varvite::context::{CommitInfo, Options, Store};
+    /// use varvite::disk::memory::MemoryDisk;
+    ///
+    /// let mut store = Store::create(MemoryDisk::seeded(1), Options::default())?;
+    /// for block in [b"1", b"2", b"3"] {
+    ///     let mut tree = store.empty_tree();
+    ///     tree.add(&["block"], block)?;
+    ///     store.commit(&mut tree, &CommitInfo::new(&[], 0, "me", "block"))?;
+    /// }
+    /// let (mut from, mut commits) = (None, 0);
+    /// loop {
+    ///     let (checked, next) = store.check_part(from.as_ref(), 2)?;
+    ///     commits += checked.commits;
+    ///     from = next;
+    ///     if from.is_none() {
+    ///         break;
+    ///     }
+    /// }
+    /// assert_eq!(commits, 3);
+    /// # Ok::<(), varvite::Error>(())
+    /// ```
+    pub fn check_part(
+        &self,
+        from: Option<&CommitHash>,
+        most: u64,
+    ) -> Result<(Checked, Option<CommitHash>)> {
         let _span = self.span(Operation::Check);
         if let Some(history) = &self.history {
-            return history.check();
+            return history.check(from, most);
         }
         let pack = &self.pack.uncached(&self.options);
-        let mut chunks = Chunks::of(self, pack)?;
+        let mut chunks = Chunks::of(self, pack, from.is_none())?;
         let mut checked = Checked::default();
         let mut seen = HashSet::new();
+        let (mut has_begun, mut left) = (from.is_none(), most);
         let mut offset = self.newest_commit();
         while offset != 0 {
             let (stored, body) = self.commit_in(pack, offset)?;
+            has_begun |= from == Some(&stored);
+            if has_begun && left == 0 {
+                return Ok((checked, Some(stored)));
+            }
+            let passed = chunks.pass(offset);
+            if !has_begun {
+                offset = self.commit_before(&body);
+                continue;
+            }
+            left -= 1;
             Self::check_commit(pack, offset, &stored, &body).map_err(|error| self.judged(error))?;
-            chunks.pass(offset)?;
+            passed?;
             let entries = self.index()?.commits(&stored);
             Self::check_entry(pack, "commit", &stored, &entries, &mut checked)?;
             checked.commits += 1;
@@ -138,8 +189,13 @@ impl Store {
                 .map_err(|error| self.judged(error))?;
             offset = self.commit_before(&body);
         }
+        if let Some(from) = from.filter(|_| !has_begun) {
+            let detail =
+                format!("commit {} is not among those that are listed", hash::to_text(from));
+            return Err(Error::missing(detail));
+        }
         chunks.pass(0)?;
-        Ok(checked)
+        Ok((checked, None))
     }
 
     /// An error of a read of what this handle takes for kept: what is not there is damage, unless a writer

@@ -25,6 +25,7 @@ pub(crate) trait History: Send + Sync + std::fmt::Debug {
     fn object(&self, hash: &TreeHash) -> Result<Option<Slot>>;
     fn stats(&self) -> Stats;
     fn warnings(&self) -> Vec<String>;
-    fn check(&self) -> Result<Checked>;
+    /// See [`Store::check_part`](super::Store::check_part).
+    fn check(&self, from: Option<&CommitHash>, most: u64) -> Result<(Checked, Option<CommitHash>)>;
     fn reload(&mut self) -> Result<()>;
 }

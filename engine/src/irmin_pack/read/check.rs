@@ -28,11 +28,14 @@ struct Check<'a> {
 
 /// Checks the commits at `commits` with all that they reach, and every entry of the index. `Corrupt`
 /// at the first object that is damaged; what was collected is counted. Commits that the index lacks are
-/// checked too, and told.
-pub(super) fn check(reader: &Reader, commits: &[u64]) -> Result<Checked> {
+/// checked too, and told. The index and these belong to the first part of a check.
+pub(super) fn check(reader: &Reader, commits: &[u64], is_first: bool) -> Result<Checked> {
     let mut check = Check { reader, checked: Checked::default(), seen: HashSet::new() };
-    check.index()?;
-    let unindexed = check.unindexed()?;
+    let mut unindexed = Vec::new();
+    if is_first {
+        check.index()?;
+        unindexed = check.unindexed()?;
+    }
     let mut commits: Vec<u64> = commits.iter().copied().chain(unindexed).collect();
     commits.sort_unstable_by(|a, b| b.cmp(a));
     commits.dedup();

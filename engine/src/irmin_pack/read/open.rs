@@ -534,16 +534,26 @@ impl History for Opened {
         warnings
     }
 
-    fn check(&self) -> Result<Checked> {
-        let commits: Vec<u64> =
-            self.newest(u64::MAX, usize::MAX)?.into_iter().map(|(offset, _)| offset).collect();
+    fn check(&self, from: Option<&CommitHash>, most: u64) -> Result<(Checked, Option<CommitHash>)> {
+        let all = self.newest(u64::MAX, usize::MAX)?;
+        let first = match from {
+            None => Some(0),
+            Some(from) => all.iter().position(|(_, hash)| hash == from),
+        };
+        let first = first.ok_or_else(|| {
+            Error::missing("the commit to begin with is not among those that are listed")
+        })?;
+        let mut left = all[first..].iter();
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let commits: Vec<u64> = left.by_ref().take(most).map(|(offset, _)| *offset).collect();
+        let next = left.next().map(|(_, hash)| *hash);
         let reader = Self::read(
             &self.disk,
             &Options { verify: Verify::Hashes, ..self.options.clone() },
             &self.cache,
         )?
         .0;
-        super::check::check(&reader, &commits)
+        Ok((super::check::check(&reader, &commits, from.is_none())?, next))
     }
 
     fn reload(&mut self) -> Result<()> {

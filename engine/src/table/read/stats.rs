@@ -76,6 +76,9 @@ pub struct MergeStats {
     pub is_union: bool,
     /// Bytes of entries read so far.
     pub spent_bytes: u64,
+    /// Of these, what a snapshot and the next opening have of it: up to the last segment that is finished. The rest
+    /// is read again.
+    pub kept_bytes: u64,
     /// Bytes of entries to read in all.
     pub debt_bytes: u64,
 }
@@ -212,11 +215,13 @@ fn add_files(run: &Run, stats: &mut TableStats, tally: &mut Tally) {
 
 fn add_merge(stats: &mut TableStats, level: Option<u64>, merging: &Merging) {
     let (spent_bytes, debt_bytes) = (merging.job.spent(), merging.job.plan().debt);
+    let kept_bytes = merging.job.state().spent;
     if merging.job.is_done() {
         return;
     }
     stats.debt_bytes += debt_bytes.saturating_sub(spent_bytes);
-    stats.merges.push(MergeStats { level, is_union: false, spent_bytes, debt_bytes });
+    let merge = MergeStats { level, is_union: false, spent_bytes, kept_bytes, debt_bytes };
+    stats.merges.push(merge);
 }
 
 /// Entries by kind over all sources, for the logical size.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use clap::Args;
 use varvite::disk::Disk;
-use varvite::disk::os::OsDisk;
 use varvite::{Error, SessionOptions, Transferred, Verify};
 
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
+use crate::store::folder::{self, Target};
 use crate::store::tables;
 use crate::wheel;
 
@@ -57,12 +57,20 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
     let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
     // Before a folder is made for nothing.
     tables::info(&session, &arguments.name)?;
-    let target: Arc<dyn Disk> = OsDisk::create(&arguments.folder)?;
+    folder::apart(&arguments.store, &arguments.folder)?;
+    let (made, disk) = Target::create(&arguments.folder)?;
+    let target: Arc<dyn Disk> = disk;
     let moved = wheel::during("exporting", || {
         session.export_snapshot(&arguments.name, &target, verify(arguments.full))
     });
-    let moved = moved.map_err(|error| tables::holds_already(&arguments.folder, error))?;
-    done(&arguments.name, "exported", moved, format)
+    match moved {
+        Ok(moved) => done(&arguments.name, "exported", moved, format),
+        Err(error) => {
+            // Folders with anything in them stay.
+            made.give_up();
+            Err(tables::holds_already(&arguments.folder, error).into())
+        }
+    }
 }
 
 /// Runs `import`.
