@@ -313,14 +313,23 @@ impl Table {
         self.with_schedule(|schedule, shape| schedule.pay(shape, active, batch.cost()))
     }
 
+    /// Lets keys of drafts that did not stand go from the filter of the buffer, once there are many.
+    pub(super) fn renew_filter(&mut self) {
+        let salt = self.store.salt;
+        self.active.renew_filter(|key| salt.hash(key));
+    }
+
     /// The table after `batch`, if the host's operator may be called: should it fail or panic, nothing has
     /// happened yet.
-    pub(super) fn draft(&self, batch: &Batch) -> Result<Option<Draft>> {
+    pub(super) fn draft(&mut self, batch: &Batch) -> Result<Option<Draft>> {
         let is_hosts = self.options.operator.as_ref().is_some_and(MergeOperator::is_hosts);
         if !is_hosts || !batch.has_upserts() {
             return Ok(None);
         }
+        self.renew_filter();
         let mut table = self.copy_as(Named::untraced(""));
+        // Its keys go to the filter that both share. The draft does not count them, should it stand.
+        self.active.count_stale(batch.len() as u64);
         let begun = table.put(batch, LogPoint::default())?;
         Ok(Some(Draft { table, begun, cut: None, work: None }))
     }
