@@ -5,9 +5,9 @@
 module Keeping (tests) where
 
 import Common
-import Control.Concurrent (forkIO, killThread, threadDelay)
-import Control.Concurrent.MVar (newEmptyMVar, putMVar, takeMVar, tryTakeMVar)
-import Control.Exception (ErrorCall (..), SomeException, finally, throwIO, try)
+import Control.Concurrent (forkIO, forkIOWithUnmask, killThread, threadDelay)
+import Control.Concurrent.MVar (modifyMVar_, newEmptyMVar, newMVar, putMVar, readMVar, takeMVar, tryTakeMVar)
+import Control.Exception (ErrorCall (..), SomeException, finally, mask_, throwIO, try)
 import Control.Monad (forM, forM_, replicateM, void, when)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as C
@@ -131,6 +131,61 @@ closedWhileWaiting = inMemory $ \session -> do
   putMVar mayEnd ()
   outcome <- takeMVar over :: IO (Either T.VarviteError (V.Vector (Maybe Joined)))
   either throwIO (@?= V.singleton (Just (Joined "1"))) outcome
+
+-- | Who came first is served first, however often those who wait have looked up since.
+servedInOrder :: IO ()
+servedInOrder = inMemory $ \session -> do
+  shared <- newShared session
+  served <- newMVar []
+  -- They look up each tenth of a second, each at moments of its own.
+  forM_ [130000, 230000, 270000] $ \held -> do
+    modifyMVar_ served (const (pure []))
+    begun <- newEmptyMVar
+    over <- newEmptyMVar
+    _ <- forkIO (T.transaction shared (const (putMVar begun () >> threadDelay (held + 60000))) `finally` putMVar over ())
+    takeMVar begun
+    ends <- forM [1 .. 4 :: Int] $ \number -> do
+      end <- newEmptyMVar
+      _ <- forkIO (T.transaction shared (const (modifyMVar_ served (pure . (number :)))) `finally` putMVar end ())
+      threadDelay 20000
+      pure end
+    -- One in the middle gives up.
+    gone <- newEmptyMVar
+    impatient <- forkIO (T.transaction shared (const (pure ())) `finally` putMVar gone ())
+    threadDelay 5000
+    killThread impatient
+    takeMVar gone
+    mapM_ takeMVar (over : ends)
+    readMVar served >>= (@?= [4, 3, 2, 1])
+  T.closeShared shared
+
+-- | Who waits without an end is told also when whoever closes the handle is killed in the middle of it.
+closedByOneKilled :: IO ()
+closedByOneKilled = forM_ [0 .. 60 :: Int] $ \run -> inMemory $ \session -> do
+  shared <- newShared session
+  T.setPatience shared Nothing
+  begun <- newEmptyMVar
+  mayEnd <- newEmptyMVar
+  over <- newEmptyMVar
+  _ <- forkIO (T.transaction shared (const (putMVar begun () >> takeMVar mayEnd)) `finally` putMVar over ())
+  takeMVar begun
+  end <- newEmptyMVar
+  _ <- forkIO (try (T.transaction shared (const (pure ()))) >>= putMVar end)
+  closer <- newEmptyMVar
+  -- Its end is asked for while it has not begun, so that it comes where it may come first.
+  closing <- mask_ (forkIOWithUnmask (\unmask -> unmask (T.closeShared shared) `finally` putMVar closer ()))
+  when (run > 0) (threadDelay run)
+  killThread closing
+  takeMVar closer
+  isClosed <- either (\it -> T.errorKind it == Closed) (const False) <$> try (T.sharedTables shared)
+  when isClosed $ do
+    outcome <- timeout 5000000 (takeMVar end)
+    case outcome of
+      Just (Left raised) -> T.errorKind raised @?= Closed
+      Just (Right ()) -> assertBool "it wrote past a transaction" False
+      Nothing -> assertBool ("it waits for ever, in run " ++ show run) False
+  putMVar mayEnd ()
+  takeMVar over
 
 openedOrMade :: IO ()
 openedOrMade = inFolder $ \path -> inFolder $ \other -> do
@@ -368,6 +423,8 @@ tests =
     , testCase "callbacks in transactions" inCallbacks
     , testCase "patience with transactions" patience
     , testCase "a handle that is closed while others wait" closedWhileWaiting
+    , testCase "who waits is served in order" servedInOrder
+    , testCase "who waits is told, though who closes the handle is killed" closedByOneKilled
     , testCase "what a reader leads to" keptByReader
     , testCase "opened or made" openedOrMade
     , testCase "scrubs" scrubbed

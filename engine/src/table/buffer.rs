@@ -12,4 +12,4 @@ mod write_buffer;
 
 pub use batch::Batch;
 pub use stream::BufferStream;
-pub use write_buffer::{PREFETCHED, WriteBuffer};
+pub use write_buffer::{Combine, PREFETCHED, WriteBuffer};

@@ -18,4 +18,4 @@ pub use levels::{Level, Merging, Schedule, Shape};
 pub use output::BlobPlan;
 pub use run_builder::RunBuilder;
 pub use sorter::Sorter;
-pub use union_merge::{Binding, Groups};
+pub use union_merge::Groups;

@@ -6,9 +6,11 @@
 
 mod prepared;
 mod range_delete;
+mod replay;
 mod table;
 mod update;
 
 pub use prepared::{Leftover, Prepared, install_all};
+pub use replay::Replaying;
 pub use table::Table;
 pub use update::update_all;

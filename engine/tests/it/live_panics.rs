@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, SimDisk};
 use varvite::{
-    Batch, Kind, Log, MergeOperator, OpenTable, Result, Session, SnapshotContent, Table,
+    Batch, Error, Kind, Log, MergeOperator, OpenTable, Result, Session, SnapshotContent, Table,
     TableOptions,
 };
 
@@ -25,6 +25,8 @@ fn content(table: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
     Operator,
+    /// The operator gives an error, and does not panic.
+    Fails,
     Write,
     Open,
 }
@@ -33,12 +35,12 @@ enum Wrong {
 /// it out: its operator panics there, or the disk does for its segment.
 #[test]
 fn a_panic_for_an_idle_table_is_no_concern_of_the_others() {
-    for wrong in [Wrong::Operator, Wrong::Write, Wrong::Open] {
+    for wrong in [Wrong::Operator, Wrong::Fails, Wrong::Write, Wrong::Open] {
         let (sim, is_armed) = (SimDisk::new(1), Arc::new(AtomicBool::new(false)));
         let armed = Arc::clone(&is_armed);
         let disk = HookedDisk::new(Arc::clone(&sim) as _, move |call, path| {
             let stands = match wrong {
-                Wrong::Operator => false,
+                Wrong::Operator | Wrong::Fails => false,
                 Wrong::Write => call == Call::Write,
                 Wrong::Open => matches!(call, Call::Open(_)) && call.changes(),
             };
@@ -46,9 +48,12 @@ fn a_panic_for_an_idle_table_is_no_concern_of_the_others() {
             assert!(!panics, "the disk fell over");
         });
         let armed = Arc::clone(&is_armed);
-        let operator = MergeOperator::new("join", move |older, newer| {
+        let operator = MergeOperator::fallible("join", move |older, newer| {
             assert!(wrong != Wrong::Operator || !armed.load(SeqCst), "the operator fell over");
-            [older, newer].concat()
+            if wrong == Wrong::Fails && armed.load(SeqCst) {
+                return Err(Error::invalid("the operator fell over"));
+            }
+            Ok([older, newer].concat())
         });
         let session = Session::create(disk, options(Log::Written)).unwrap();
         let small = TableOptions { write_buffer_bytes: 700, ..TableOptions::default() };
@@ -76,7 +81,10 @@ fn a_panic_for_an_idle_table_is_no_concern_of_the_others() {
         }
         let warnings = session.warnings();
         assert_eq!(warnings.len(), 1, "{warnings:?}");
-        let says = |text: &str| ["table bad", "panicked", "fell over"].map(|it| text.contains(it));
+        let says = |text: &str| {
+            let panicked = text.contains("panicked") == (wrong != Wrong::Fails);
+            [text.contains("table bad"), panicked, text.contains("fell over")]
+        };
         assert_eq!(says(&warnings[0]), [true; 3], "{warnings:?}");
         assert!(!session.is_poisoned());
         let before = session.stats().checkpoints;

@@ -87,6 +87,7 @@ mod open_files; // tables of more files than may be open: the same answers, and 
 mod open_names; // both faces where open files keep their names, as on some file systems of Windows
 mod open_or_create; // sessions, tables and stores that are there or not: crashes, threads, other options
 mod operations; // operation lists from bytes; the body of a fuzz target
+mod operator_replay; // merge operators that fail in transactions, and where a log is applied again
 mod operators; // merge operators of the host that panic
 mod proof_attacks; // made-up proofs whose hashes fit
 mod proof_bytes; // encoded proofs: golden, changed, any bytes; bodies of fuzz targets

@@ -164,7 +164,7 @@ fn a_stop_for_one_of_several_tables_leaves_all_as_they_were() {
     });
 }
 
-/// A range is cut out of the runs before what is left in it is looked for, which joins values.
+/// A range is cut out of the runs before the operator is called.
 #[test]
 fn a_stop_while_a_range_is_deleted_leaves_the_table_as_it_was() {
     both_ways(|| {
@@ -177,9 +177,13 @@ fn a_stop_while_a_range_is_deleted_leaves_the_table_as_it_was() {
         // No buffer holds both, so nobody has joined them yet.
         table.update(Batch::new().upsert(&3_u32.to_be_bytes(), b"!")).unwrap();
         assert!(stops(|| table.get(&3_u32.to_be_bytes())));
-        // The segment with key 3 has key 2 as well, so it stays and is read.
         let after_two = Bound::Excluded(&2_u32.to_be_bytes()[..]);
-        assert!(stops(|| table.delete_range(after_two, Bound::Unbounded)));
+        let mut shouting = Batch::new();
+        shouting
+            .delete_range(after_two, Bound::Unbounded)
+            .insert(b"calm", b"")
+            .upsert(b"calm", b"!");
+        assert!(stops(|| table.update(&shouting)));
         for number in (0..40_u32).filter(|number| *number != 3) {
             assert_eq!(table.get(&number.to_be_bytes()).unwrap(), Some(vec![7; 90]));
         }
@@ -263,6 +267,48 @@ fn a_stop_while_a_cursor_joins_leaves_it_where_it_stood() {
                 }
                 assert_eq!(step(&mut cursor).unwrap(), None);
             }
+        }
+    });
+}
+
+/// Keys are bound or not whatever their values come to.
+#[test]
+fn keys_alone_need_no_operator() {
+    both_ways(|| {
+        let session = session(&MemoryDisk::seeded(1), Log::None);
+        for blob_min_bytes in [None, Some(32)] {
+            let options = TableOptions { blob_min_bytes, ..table_options() };
+            let mut table = session.create_table("t", options.clone()).unwrap();
+            for number in 0..40_u32 {
+                table.update(Batch::new().insert(&number.to_be_bytes(), &[7; 90])).unwrap();
+            }
+            table.update(Batch::new().upsert(&20_u32.to_be_bytes(), b"!")).unwrap();
+            let mut other = session.create_table("other", options).unwrap();
+            other.update(Batch::new().upsert(&21_u32.to_be_bytes(), b"+")).unwrap();
+            other.update(Batch::new().insert(&50_u32.to_be_bytes(), b"+")).unwrap();
+            // In a union the tables' values are joined as well.
+            let union = session.incremental_union("u", &[&other, &table]).unwrap();
+            assert!(union.remaining_union_debt() > 0);
+            for (table, keys) in [(&table, 40), (&union, 41)] {
+                assert!(stops(|| table.get(&20_u32.to_be_bytes())));
+                assert_eq!(table.view().count().unwrap(), keys);
+                let listed = table.iter().keys().collect::<Result<Vec<_>>>().unwrap();
+                assert_eq!(listed.len() as u64, keys);
+                assert_eq!(table.iter().keys().rev().map(Result::unwrap).count() as u64, keys);
+                assert_eq!(table.iter().nth(30).unwrap().unwrap().0, 30_u32.to_be_bytes());
+                let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded).unwrap();
+                cursor.seek(&20_u32.to_be_bytes());
+                assert_eq!(cursor.next_key().unwrap(), Some(&20_u32.to_be_bytes()[..]));
+                // Asked for, it is joined, as often as that.
+                for _ in 0..2 {
+                    assert!(stops(|| cursor.value().map(<[u8]>::to_vec)));
+                }
+                assert_eq!(cursor.next_key().unwrap(), Some(&21_u32.to_be_bytes()[..]));
+                let more = usize::from(keys == 41);
+                assert_eq!(cursor.value().unwrap(), [&[7; 90][..], &b"+"[..more]].concat());
+            }
+            table.delete_range(Bound::Unbounded, Bound::Unbounded).unwrap();
+            assert_eq!(table.view().count().unwrap(), 0);
         }
     });
 }

@@ -188,10 +188,19 @@ impl WriteBuffer {
         self.charge = Some(lent);
     }
 
-    /// A draft of it with `keys` more was dropped. The clones share their filter, so those keys stay there until they
-    /// are a quarter of it; `hash` is that of a key.
-    pub fn dropped_draft(&mut self, keys: u64, hash: impl Fn(&[u8]) -> u64) {
+    /// Counts `keys` as those of a draft that was dropped, or that may be. The clones share their filter, so they stay
+    /// there until [`WriteBuffer::renew_filter`] finds too many.
+    pub fn count_stale(&mut self, keys: u64) {
         self.stale_keys = self.stale_keys.saturating_add(keys);
+    }
+
+    /// How many were counted.
+    pub fn stale_keys(&self) -> u64 {
+        self.stale_keys
+    }
+
+    /// Makes the filter anew if keys of dropped drafts are a quarter of it; `hash` is that of a key.
+    pub fn renew_filter(&mut self, hash: impl Fn(&[u8]) -> u64) {
         if self.stale_keys <= STALE_KEYS + self.entry_count / 4 {
             return;
         }
@@ -201,6 +210,12 @@ impl WriteBuffer {
             stream.next();
         }
         (self.filter, self.stale_keys) = (filter, 0);
+    }
+
+    /// Whether the filter has a key with this hash, or none at all.
+    #[cfg(test)]
+    pub fn passes(&self, hash: u64) -> bool {
+        self.filter.may_hold(hash)
     }
 
     /// Brings what it counts in the budget up to what it holds. What clones share counts once.
@@ -446,7 +461,8 @@ mod tests {
             let added = draft.entry_count() - buffer.entry_count();
             assert_eq!(added, 200);
             drop(draft);
-            buffer.dropped_draft(added, hash);
+            buffer.count_stale(added);
+            buffer.renew_filter(hash);
         }
         let stale = passed(&buffer, 1_001..60_000);
         assert!(stale < 1_500, "{stale} keys that are not there pass");

@@ -43,7 +43,8 @@ impl MergeOperator {
     ///
     /// It is no check of what comes in: merges call it too, long after the update that brought a value. A table has no
     /// way past a pair for which it fails, so all of its later updates fail, deletes as well, until it is opened with an
-    /// operator of that name that joins them. So let it fail for what should not be there at all.
+    /// operator of that name that joins them. It opens, and reads whatever needs no such join. So let it fail for what should
+    /// not be there at all.
     ///
     /// ```
     /// use varvite::{Error, MergeOperator};

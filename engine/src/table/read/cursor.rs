@@ -13,11 +13,11 @@ use super::owned_bytes::Bytes;
 use super::sources::{
     CursorSource, Direction, NextKeys, load_range_filters, place_in_buffer, settle, shared_prefix,
 };
+use super::unjoined::Unjoined;
 use super::view::View;
 use crate::error::Result;
-use crate::table::bytes::{EntryKind, EntryRef, operator};
-use crate::table::merge::{Binding, Input};
-use crate::table::runs::blob::HeldBlob;
+use crate::table::bytes::EntryKind;
+use crate::table::merge::Input;
 use crate::table::runs::{NearestKey, PlaceMemory, Run, RunPlace, Seek};
 use crate::trace::{Bounds, Steps};
 
@@ -71,11 +71,8 @@ pub struct Cursor {
     key: Vec<u8>,
     /// The key in work, until the step is done.
     next_key: Vec<u8>,
-    value: Vec<u8>,
-    /// What the key is bound to, or the upserts in `value` join, when that is not fetched yet.
-    blob: Option<HeldBlob>,
-    /// Whether `value` holds upserts that join `blob`.
-    joins: bool,
+    /// What the sources say of it.
+    said: Unjoined,
     memory: PlaceMemory,
     /// Whether a recorder is told of what the cursor gives, and the steps that it was not told of yet.
     is_traced: bool,
@@ -136,9 +133,7 @@ impl Cursor {
             goes_on: false,
             key: Vec::new(),
             next_key: Vec::new(),
-            value: Vec::new(),
-            blob: None,
-            joins: false,
+            said: Unjoined::default(),
         };
         cursor.seek_first();
         cursor
@@ -223,39 +218,32 @@ impl Cursor {
         self.step_whole(Direction::Backward)
     }
 
-    /// As [`Cursor::next`], without reading a value that is in a blob file.
+    /// As [`Cursor::next`], without reading a value that is in a blob file or calling a merge operator.
     pub fn next_key(&mut self) -> Result<Option<&[u8]>> {
         Ok(self.step(Direction::Forward)?.then_some(&self.key))
     }
 
-    /// As [`Cursor::previous`], without reading a value that is in a blob file.
+    /// As [`Cursor::previous`], without reading a value that is in a blob file or calling a merge operator.
     pub fn previous_key(&mut self) -> Result<Option<&[u8]>> {
         Ok(self.step(Direction::Backward)?.then_some(&self.key))
     }
 
-    /// The value of the key that the last step gave; reads it now if it is in a blob file. `Io`,
-    /// `Corrupt`, `Closed`, or `Missing` beside [another process](View).
+    /// The value of the key that the last step gave; reads it now if it is in a blob file, and joins it if it has
+    /// upserts. `Io`, `Corrupt`, `Closed`, or `Missing` beside [another process](View), and what the table's merge
+    /// operator fails with.
     pub fn value(&mut self) -> Result<&[u8]> {
-        let Some(blob) = &self.blob else {
-            self.tell_value();
-            return Ok(&self.value);
-        };
-        let value = blob.file.read_whole(&blob.span)?;
-        self.view.store.counters.add_blobs(std::slice::from_ref(blob));
-        self.value = match &self.view.operator {
-            Some(operator) if self.joins => operator.apply(&value, &self.value)?,
-            _ => value,
-        };
-        self.blob = None;
+        if !self.said.is_whole() {
+            self.said.join(&self.view.store, self.view.operator.as_ref())?;
+        }
         self.tell_value();
-        Ok(&self.value)
+        Ok(&self.said.value)
     }
 
     /// Tells the recorder, if there is one, that the value of the last key was read.
     #[inline]
     fn tell_value(&mut self) {
         if let Some(steps) = &mut self.steps {
-            steps.value(&self.value);
+            steps.value(&self.said.value);
         }
     }
 
@@ -268,13 +256,13 @@ impl Cursor {
     /// As [`Cursor::value`], once.
     #[inline]
     pub(super) fn take_value(&mut self) -> Result<Bytes> {
-        if self.blob.is_none() {
+        if self.said.is_whole() {
             self.tell_value();
-            return Ok(Bytes::from(&self.value[..]));
+            return Ok(Bytes::from(&self.said.value[..]));
         }
-        // Read for this call: its memory is not kept for the next value.
+        // Made for this call: its memory is not kept for the next value.
         self.value()?;
-        Ok(Bytes::from(std::mem::take(&mut self.value)))
+        Ok(Bytes::from(std::mem::take(&mut self.said.value)))
     }
 
     /// A step with the value, which fails as if it had not been made.
@@ -282,7 +270,7 @@ impl Cursor {
         if !self.step(direction)? {
             return Ok(None);
         }
-        if self.blob.is_some() {
+        if !self.said.is_whole() {
             // Until the value is there it stands where it stood, also when the host's operator panics.
             let before = match direction {
                 Direction::Forward => Gap::Before,
@@ -298,7 +286,7 @@ impl Cursor {
             (self.gap, self.direction) = passed;
         }
         self.tell_value();
-        Ok(Some((&self.key, &self.value)))
+        Ok(Some((&self.key, &self.said.value)))
     }
 
     /// Moves to the next bound key; false at the end.
@@ -530,57 +518,57 @@ impl Cursor {
         Ok(heads.words[now] == passed)
     }
 
-    /// Joins what the sources say of the key, newest first, and moves them past it; whether it is bound.
+    /// Gathers what the sources say of the key, newest first, and moves them past it; whether it is bound.
     fn pass_key(&mut self, direction: Direction) -> Result<bool> {
-        (self.blob, self.joins) = (None, false);
-        let mut newest: Option<EntryKind> = None;
+        let mut oldest: Option<EntryKind> = None;
         // The first source stands at the key.
         let mut at_key = self.order.first();
         while let Some(source) = at_key {
             let entry = self.sources[source].peek().expect("it stands at the key");
-            match newest {
-                None | Some(EntryKind::Upsert) if entry.kind == EntryKind::Blob => {
-                    self.blob = Some(self.view.store.blob(entry.value)?);
-                    self.joins = newest.is_some();
-                    newest = Some(EntryKind::Blob);
-                }
+            match oldest {
                 None => {
-                    newest = Some(entry.kind);
-                    self.value.clear();
-                    self.value.extend_from_slice(entry.value);
+                    oldest = Some(entry.kind);
+                    self.said.begin(&self.view.store, entry)?;
                 }
-                Some(kind @ EntryKind::Upsert) => {
-                    let newer = EntryRef { kind, key: &self.next_key, value: &self.value };
-                    let joined = operator::combine(self.view.operator.as_ref(), entry, newer)?;
-                    let (kind, value) = joined.expect("an upsert joins what is older");
-                    newest = Some(kind);
-                    self.value = value;
+                // What was deleted leaves the upserts as they are.
+                Some(EntryKind::Upsert) if entry.kind == EntryKind::Delete => {
+                    oldest = Some(EntryKind::Insert);
+                }
+                Some(EntryKind::Upsert) => {
+                    oldest = Some(entry.kind);
+                    self.said.add(&self.view.store, entry)?;
                 }
                 Some(_) => {}
             }
             at_key = if self.advance(source, direction)? { self.at_key() } else { None };
         }
-        Ok(newest != Some(EntryKind::Delete))
+        Ok(oldest != Some(EntryKind::Delete))
     }
 
-    /// The same of an unfinished union.
+    /// The same of an unfinished union: an insert or a delete ends its table, and the next one joins as something older.
     fn pass_key_of_union(&mut self, direction: Direction) -> Result<bool> {
-        (self.blob, self.joins) = (None, false);
-        let store = Arc::clone(&self.view.store);
-        let operator = self.view.operator.clone();
-        let fetch = |reference: &[u8]| store.fetch(reference);
-        let mut binding = Binding::new(operator.as_ref(), &fetch);
+        let (mut is_bound, mut from) = (false, 0);
         let mut at_key = self.order.first();
         while let Some(source) = at_key {
             let entry = self.sources[source].peek().expect("it stands at the key");
-            binding.take(source, self.ends[source], entry)?;
+            if source >= from {
+                if entry.kind != EntryKind::Upsert {
+                    from = self.ends[source];
+                }
+                if entry.kind == EntryKind::Delete {
+                    // Says nothing.
+                } else if is_bound {
+                    if self.view.operator.is_some() {
+                        self.said.add(&self.view.store, entry)?;
+                    }
+                } else {
+                    is_bound = true;
+                    self.said.begin(&self.view.store, entry)?;
+                }
+            }
             at_key = if self.advance(source, direction)? { self.at_key() } else { None };
         }
-        let bound = binding.finish();
-        if let Some((EntryKind::Blob, reference)) = &bound {
-            self.blob = Some(store.blob(reference)?);
-        }
-        Ok(bound.map(|(_, value)| self.value = value).is_some())
+        Ok(is_bound)
     }
 }
 

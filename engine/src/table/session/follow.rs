@@ -135,6 +135,8 @@ impl Followed {
         if read_tag(disk)? != self.tag {
             return Ok(None);
         }
+        // Should they be dropped, the keys of their updates stay in the filters that both share, and are mostly the same
+        // again next time.
         let mut next =
             Followed { tables: self.tables.iter().map(Replay::copied).collect(), ..*self };
         let places = places(&next.tables);

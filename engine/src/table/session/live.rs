@@ -19,7 +19,7 @@ use crate::table::durable::{
 };
 use crate::table::runs::blob::BlobMeta;
 use crate::table::shared::{OpenSnapshot, Verify, paths};
-use crate::table::write::{Table, update_all};
+use crate::table::write::{Replaying, Table, update_all};
 
 /// How a live table is opened.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +45,7 @@ pub(super) struct Replay {
     pub(super) id: u64,
     from: LogPoint,
     pub(super) table: Table,
+    replaying: Replaying,
     begun: Vec<LogPoint>,
     applied: LogPoint,
     cut: Option<ShapeCut>,
@@ -54,7 +55,8 @@ impl Replay {
     /// The same, to be changed apart from this one, whose buffers nobody records.
     pub(super) fn copied(&self) -> Replay {
         let table = self.table.copy_as(self.table.shared_name());
-        Replay { table, begun: Vec::new(), cut: None, ..*self }
+        let replaying = self.replaying.clone();
+        Replay { table, replaying, begun: Vec::new(), cut: None, ..*self }
     }
 
     /// Whether the table lacks some of the record at `at`.
@@ -82,7 +84,7 @@ impl Replay {
     }
 
     fn replay(&mut self, batch: &Batch, at: LogPoint) -> Result<()> {
-        let (begun, cut) = self.table.replay(batch, at)?;
+        let (begun, cut) = self.table.replay(batch, at, &mut self.replaying)?;
         self.begun.extend(begun);
         if let Some(cut) = cut {
             self.cut = Some(cut.and(self.cut.take()));
@@ -221,7 +223,8 @@ impl Session {
         }
         let (table, from) = (opened?, record.from);
         let cut = record.cut.clone();
-        Ok(Replay { id: record.id, from, table, begun: vec![from], applied: from, cut })
+        let replaying = Replaying::new(!self.store.read_only);
+        Ok(Replay { id: record.id, from, table, replaying, begun: vec![from], applied: from, cut })
     }
 
     /// The same without a log of its own, beside whoever writes.

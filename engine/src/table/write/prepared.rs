@@ -27,8 +27,8 @@ pub struct Leftover {
 impl Leftover {
     /// Cleans up in `table`.
     pub fn clear(self, table: &mut Table) {
-        let salt = table.store.salt;
-        table.active.dropped_draft(self.keys, |key| salt.hash(key));
+        table.active.count_stale(self.keys);
+        table.renew_filter();
     }
 }
 
@@ -94,9 +94,11 @@ impl Prepared {
 
     /// On one more copy, since an error or a panic of the host's operator leaves a table half cut.
     fn apply_ranges(&mut self, real: &Table, batch: &Batch) -> Result<(Vec<LogPoint>, Expanded)> {
+        self.draft.table.renew_filter();
         let mut table = self.draft.table.copy_as(self.draft.table.shared_name());
         let expanded = table.expand(batch, 0)?;
         pay(&mut table, real, &expanded.points)?;
+        self.draft.table.active.count_stale(expanded.points.len() as u64);
         let mut begun = table.put(&expanded.points, LogPoint::default())?;
         expanded.place(&mut begun);
         self.draft.table = table;
@@ -108,7 +110,9 @@ impl Prepared {
         let (draft, own) = (&self.draft, table.active.entry_count());
         // Once the buffer was sealed it had as many keys as it may have.
         let more = draft.table.active.entry_count().saturating_sub(own);
-        Leftover { keys: if draft.begun.is_empty() { more } else { u64::MAX } }
+        // And those of steps that failed.
+        let stale = draft.table.active.stale_keys().saturating_sub(table.active.stale_keys());
+        Leftover { keys: if draft.begun.is_empty() { more + stale } else { u64::MAX } }
     }
 
     /// The table as it will be.

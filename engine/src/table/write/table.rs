@@ -295,8 +295,10 @@ impl IntoIterator for &Table {
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests {
+    use super::*;
     use crate::disk::memory::MemoryDisk;
-    use crate::{Batch, Session, SessionOptions, TableOptions};
+    use crate::table::write::Prepared;
+    use crate::{Batch, Error, MergeOperator, Session, SessionOptions, TableOptions};
 
     /// While merges are paused nobody adds up what the sealed buffers hold.
     #[test]
@@ -322,5 +324,52 @@ mod tests {
             held = held.max(sum);
         }
         assert!((5_000..=10_100).contains(&held), "{held}");
+    }
+
+    /// A host may be sent keys without end, each with a value that its operator refuses.
+    #[test]
+    fn keys_of_updates_that_fail_leave_the_filter() {
+        let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default()).unwrap();
+        let operator = MergeOperator::fallible("never", |_, _| Err(Error::invalid("a shout")));
+        let options = TableOptions::default().with_operator(operator);
+        let mut table = session.create_table("t", options).unwrap();
+        let bound: Vec<_> = (0..100_u64).map(u64::to_be_bytes).collect();
+        for key in &bound {
+            table.update(Batch::new().insert(key, b"")).unwrap();
+        }
+        let mut next = 100_u64;
+        let mut refused = |with_range: bool| {
+            let mut batch = Batch::new();
+            for _ in 0..100 {
+                batch.insert(&next.to_be_bytes(), b"");
+                next += 1;
+            }
+            if with_range {
+                batch.delete_range(Bound::Excluded(&[0xff; 9]), Bound::Unbounded);
+            }
+            batch.upsert(&bound[0], b"");
+            batch
+        };
+        for round in 0..100 {
+            table.update(&refused(round % 2 == 0)).unwrap_err();
+        }
+        let passed = |table: &Table| {
+            let keys = (100..20_000_u64).map(u64::to_be_bytes);
+            keys.filter(|key| table.active.passes(table.store.salt.hash(key))).count()
+        };
+        assert!(passed(&table) < 600, "{} keys that are not there pass", passed(&table));
+
+        // In steps of a transaction that is dropped, or goes on where it failed.
+        for round in 0..50 {
+            let mut prepared = Prepared::new(&table);
+            for step in 0..4 {
+                prepared.apply(&table, &refused((round + step) % 2 == 0)).unwrap_err();
+            }
+            let left = prepared.leftover(&table);
+            drop(prepared);
+            left.clear(&mut table);
+        }
+        assert!(passed(&table) < 1_200, "{} keys that are not there pass", passed(&table));
+        assert!(bound.iter().all(|key| table.get(key).unwrap().is_some()));
     }
 }

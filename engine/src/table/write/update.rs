@@ -13,7 +13,7 @@ use super::range_delete::Expanded;
 use super::table::Table;
 use crate::error::{Error, Result};
 use crate::order;
-use crate::table::buffer::{Batch, PREFETCHED, WriteBuffer};
+use crate::table::buffer::{Batch, Combine, PREFETCHED, WriteBuffer};
 use crate::table::bytes::EntryRef;
 use crate::table::bytes::operator::{self, MergeOperator};
 use crate::table::durable::{LiveWriter, LogPoint, Pace, ShapeCut};
@@ -212,7 +212,8 @@ impl Update<'_, '_> {
     /// Calls the host's operators, as long as a failure or a panic of theirs leaves everything as it was.
     fn draft(&mut self) -> Result<()> {
         for part in &mut *self.parts {
-            part.draft = part.table.draft(part.points())?;
+            let points = part.expanded.as_ref().map_or(part.batch, |expanded| &expanded.points);
+            part.draft = part.table.draft(points)?;
         }
         Ok(())
     }
@@ -246,11 +247,6 @@ impl Part<'_> {
     /// What a batch is to do to a table.
     fn new<'a>(table: &'a mut Table, batch: &'a Batch) -> Part<'a> {
         Part { table, batch, expanded: None, before: None, draft: None }
-    }
-
-    /// The operations on single keys.
-    fn points(&self) -> &Batch {
-        self.expanded.as_ref().map_or(self.batch, |expanded| &expanded.points)
     }
 
     /// The log's side of the table, if its batch goes to the log. One that does nothing does not.
@@ -318,14 +314,23 @@ impl Table {
         self.with_schedule(|schedule, shape| schedule.pay(shape, active, batch.cost()))
     }
 
+    /// Lets keys of drafts that did not stand go from the filter of the buffer, once there are many.
+    pub(super) fn renew_filter(&mut self) {
+        let salt = self.store.salt;
+        self.active.renew_filter(|key| salt.hash(key));
+    }
+
     /// The table after `batch`, if the host's operator may be called: should it fail or panic, nothing has
     /// happened yet.
-    pub(super) fn draft(&self, batch: &Batch) -> Result<Option<Draft>> {
+    pub(super) fn draft(&mut self, batch: &Batch) -> Result<Option<Draft>> {
         let is_hosts = self.options.operator.as_ref().is_some_and(MergeOperator::is_hosts);
         if !is_hosts || !batch.has_upserts() {
             return Ok(None);
         }
+        self.renew_filter();
         let mut table = self.copy_as(Named::untraced(""));
+        // Its keys go to the filter that both share. The draft does not count them, should it stand.
+        self.active.count_stale(batch.len() as u64);
         let begun = table.put(batch, LogPoint::default())?;
         Ok(Some(Draft { table, begun, cut: None, work: None }))
     }
@@ -373,8 +378,22 @@ impl Table {
     pub(super) fn put(&mut self, batch: &Batch, at: LogPoint) -> Result<Vec<LogPoint>> {
         let options = Arc::clone(&self.options);
         let operator = options.operator.as_ref();
+        let join =
+            |older: EntryRef<'_>, newer: EntryRef<'_>| operator::combine(operator, older, newer);
+        self.put_joined(batch, at, &join, &mut |_, error| Err(error))
+    }
+
+    /// The same with entries of one key joined by `join`. Where that fails, `ends_before` is asked whether the buffer
+    /// is to end before the entry.
+    pub(super) fn put_joined(
+        &mut self,
+        batch: &Batch,
+        at: LogPoint,
+        join: Combine<'_>,
+        ends_before: &mut dyn FnMut(&Table, Error) -> Result<()>,
+    ) -> Result<Vec<LogPoint>> {
         let base_cost = self.base.as_ref().map_or(0, |base| base.cost());
-        let mut limit = options.write_buffer_bytes.saturating_sub(base_cost);
+        let mut limit = self.options.write_buffer_bytes.saturating_sub(base_cost);
         let mut begun = Vec::new();
         self.active.hold(batch.blobs());
         let (salt, mut done) = (self.store.salt, at.skip);
@@ -390,22 +409,29 @@ impl Table {
                 _ => self.active.prefetch(&group),
             }
             for &(entry, hash) in &group {
+                if let Err(error) = self.active.insert(entry, hash, join) {
+                    ends_before(self, error)?;
+                    limit = self.end_buffer(batch);
+                    begun.push(LogPoint { skip: done, ..at });
+                    self.active.insert(entry, hash, join)?;
+                }
                 done += 1;
-                let join = |older: EntryRef<'_>, newer: EntryRef<'_>| {
-                    operator::combine(operator, older, newer)
-                };
-                self.active.insert(entry, hash, &join)?;
                 if self.active.cost_bytes() >= limit {
-                    self.active.release();
-                    self.seal_active();
-                    self.active.hold(batch.blobs());
-                    limit = options.write_buffer_bytes;
+                    limit = self.end_buffer(batch);
                     begun.push(LogPoint { skip: done, ..at });
                 }
             }
         }
         self.active.release();
         Ok(begun)
+    }
+
+    /// Seals the buffer amid `batch`; gives what the next one takes.
+    fn end_buffer(&mut self, batch: &Batch) -> u64 {
+        self.active.release();
+        self.seal_active();
+        self.active.hold(batch.blobs());
+        self.options.write_buffer_bytes
     }
 
     /// Takes on `draft`, whose update is at `at` of the log.
@@ -439,31 +465,5 @@ impl Table {
             newest.for_each(|sealed| sealed.buffer.count_in_budget());
         }
         self.active.count_in_budget();
-    }
-
-    /// Applies an update that the log has at `at`; pays for it unless the session only reads. Gives where new
-    /// buffers begin, and what was cut.
-    pub(in crate::table) fn replay(
-        &mut self,
-        batch: &Batch,
-        at: LogPoint,
-    ) -> Result<(Vec<LogPoint>, Option<ShapeCut>)> {
-        let expanded = match batch.ranges() {
-            [] => None,
-            _ => Some(self.expand(batch, at.skip)?),
-        };
-        let (points, from) = match &expanded {
-            Some(expanded) => (&expanded.points, LogPoint { skip: 0, ..at }),
-            None => (batch, at),
-        };
-        if !self.store.read_only {
-            self.pay(points)?;
-        }
-        let mut begun = self.put(points, from)?;
-        if let Some(expanded) = &expanded {
-            expanded.place(&mut begun);
-        }
-        self.count_in_budget(begun.len());
-        Ok((begun, expanded.and_then(|it| it.shape_cut(at))))
     }
 }

@@ -20,9 +20,9 @@ module Database.Varvite.Internal.Shared
   ) where
 
 import Control.Concurrent (ThreadId)
-import Control.Concurrent.MVar (MVar, isEmptyMVar, newEmptyMVar, newMVar, putMVar, takeMVar, tryPutMVar, tryTakeMVar)
-import Control.Exception (bracket, bracket_, finally, mask, onException)
-import Control.Monad (when)
+import Control.Concurrent.MVar (MVar, isEmptyMVar, newEmptyMVar, putMVar, takeMVar, tryPutMVar)
+import Control.Exception (bracket, bracket_, finally, mask, mask_, onException)
+import Control.Monad (join, when)
 import qualified Data.ByteString as B
 import Data.IORef (IORef, atomicModifyIORef', newIORef, readIORef, writeIORef)
 import qualified Data.Vector as V
@@ -47,8 +47,7 @@ data Shared = Shared !(Handle CTables) !Session !Turns
 
 -- | How writers take turns.
 data Turns = Turns
-  { turnFree :: !(MVar ())
-  -- ^ Empty while somebody has it.
+  { turnQueue :: !(IORef Queue)
   , turnOwner :: !(IORef (Maybe ThreadId))
   -- ^ Whose action or call has it. What is called back in a call is of the thread that made the call.
   , turnUsed :: !(IORef Used)
@@ -58,12 +57,16 @@ data Turns = Turns
   -- ^ Full once nobody gets a turn any more.
   }
 
+-- | Who waits, the last to come first, each for something in a place of its own: a place in the order is kept however often
+-- who waits looks up.
+data Queue = Free | Taken ![MVar ()]
+
 -- | The calls of whoever has the turn: those that run, and how many are over.
 data Used = Used !Int !Int
   deriving (Eq)
 
 newTurns :: IO Turns
-newTurns = Turns <$> newMVar () <*> newIORef Nothing <*> newIORef (Used 0 0) <*> newIORef (Just 10000000) <*> newEmptyMVar
+newTurns = Turns <$> newIORef Free <*> newIORef Nothing <*> newIORef (Used 0 0) <*> newIORef (Just 10000000) <*> newEmptyMVar
 
 -- | What a shared table is called, and of which keys and values it is.
 newtype TableName k v = TableName String
@@ -80,7 +83,11 @@ share session@(Session it) tables = with it $ \owner -> go tables [] $ \array co
 -- | Closes it, and its tables. Live ones can be opened again. Who waits for a turn gets 'Closed'; a transaction that is open
 -- goes on.
 closeShared :: Shared -> IO ()
-closeShared (Shared it _ turns) = close tablesClose it >> tryPutMVar (turnClosed turns) () >> pure ()
+closeShared (Shared it _ turns) = mask_ $ do
+  -- Between the two nothing interrupts: who waits for ever would never be told.
+  close tablesClose it
+  _ <- tryPutMVar (turnClosed turns) ()
+  pure ()
 
 -- | How many milliseconds who waits for a transaction has patience while nothing is done through it, before that is 'Busy':
 -- 10,000 unless it is said otherwise. 'Nothing' is for as long as it takes.
@@ -158,27 +165,42 @@ alone (Shared _ _ turns) action = do
   mask $ \restore -> do
     takeTurn turns
     writeIORef (turnOwner turns) (Just me)
-    restore action `finally` (writeIORef (turnOwner turns) Nothing >> putMVar (turnFree turns) ())
+    restore action `finally` (writeIORef (turnOwner turns) Nothing >> passTurn turns)
 
--- | Waits for the turn, with patience, and not for that of a handle that was closed.
+-- | Gives the turn to who has waited longest.
+passTurn :: Turns -> IO ()
+passTurn turns = join $ atomicModifyIORef' (turnQueue turns) $ \queue -> case queue of
+  Taken waiters | not (null waiters) -> (Taken (init waiters), putMVar (last waiters) ())
+  _ -> (Free, pure ())
+
+-- | Waits for the turn, with patience, and not for that of a handle that was closed. With exceptions masked.
 takeTurn :: Turns -> IO ()
-takeTurn turns = tryTakeMVar (turnFree turns) >>= maybe (readIORef (turnUsed turns) >>= waiting 0) pure
+takeTurn turns = do
+  mine <- newEmptyMVar
+  waits <- atomicModifyIORef' (turnQueue turns) $ \queue -> case queue of
+    Free -> (Taken [], False)
+    Taken waiters -> (Taken (mine : waiters), True)
+  when waits $ (readIORef (turnUsed turns) >>= waiting mine 0) `onException` leave mine
  where
-  waiting waited before = do
+  -- Who was given the turn meanwhile passes it on.
+  leave mine = join $ atomicModifyIORef' (turnQueue turns) $ \queue -> case queue of
+    Taken waiters | mine `elem` waiters -> (Taken (filter (/= mine) waiters), pure ())
+    _ -> (queue, passTurn turns)
+  waiting mine waited before = do
     limit <- readIORef (turnPatience turns)
     let span_ = maybe asked (\it -> max 1 (min asked (it - waited))) limit
-    taken <- timeout span_ (takeMVar (turnFree turns))
+    taken <- timeout span_ (takeMVar mine)
     after <- readIORef (turnUsed turns)
     isOpen <- isEmptyMVar (turnClosed turns)
     case (taken, after) of
       (Just (), _) -> pure ()
       _ | not isOpen -> throwKind Closed "the shared tables were closed: open them again"
       (_, Used 0 _)
-        | after /= before -> waiting 0 after
+        | after /= before -> waiting mine 0 after
         | maybe False (<= waited + span_) limit -> throwKind Busy
             "a transaction is open on these tables, and nothing is done through it, so that waiting could be for ever: end it, then try again"
-        | otherwise -> waiting (waited + span_) after
-      _ -> waiting 0 after
+        | otherwise -> waiting mine (waited + span_) after
+      _ -> waiting mine 0 after
   -- Microseconds after which who waits looks whether the handle is closed.
   asked = 100000
 
