@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::disk::{Access, Disk, File, Mode, quietly, remove_quietly};
 
 /// Bytes of a piece.
-const PIECE_BYTES: u64 = 512 << 10;
+pub const PIECE_BYTES: u64 = 512 << 10;
 
 /// A file on its way out.
 #[derive(Debug)]

@@ -163,9 +163,9 @@ impl Removals {
         self.collect_from(&self.long, most, usize::MAX)
     }
 
-    /// Does a piece of one that takes long.
-    pub fn collect_piece_of_long(&self) {
-        self.collect_from(&self.long, 1, 1);
+    /// Does so many pieces of those that take long.
+    pub fn collect_pieces_of_long(&self, pieces: usize) {
+        self.collect_from(&self.long, pieces, pieces);
     }
 
     /// Does a part of those that wait, at least `least` unless one is done in pieces: the more wait, the

@@ -19,7 +19,7 @@ pub mod verify;
 pub use checkpoint::{
     Checkpoint, CheckpointTag, LiveRecord, Origin, ShapeCut, read_checkpoint, read_tag,
 };
-pub use live_tables::{Frozen, LiveTables, LiveWriter, Opened, TableState, no_live_table};
+pub use live_tables::{Frozen, LiveTables, LiveWriter, Opened, Pace, TableState, no_live_table};
 pub use log::{LogFile, LogPlace, LogWriter, scan};
 pub use log_copy::LogCopy;
 pub use log_record::{

@@ -24,3 +24,4 @@ pub use options::{
 pub use paths::tell_doubt;
 pub use pins::{Files, PinnedFiles, Pins};
 pub use segment_store::{Scratch, SegmentStore};
+pub use unsynced::Unsynced;

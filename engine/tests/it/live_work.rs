@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use varvite::disk::Disk;
 use varvite::disk::sim::SimDisk;
+use varvite::disk::{Disk, Mode};
 use varvite::{Batch, Kind, LoadOrder, Log, Session, SessionOptions, Table, TableOptions};
 
 use crate::hooked_disk::{Call, HookedDisk};
@@ -158,4 +158,99 @@ fn a_refused_update_does_not_write_out_again_and_again() {
     let refusals = (0..64).take_while(|_| insert(&mut bad, 200).is_err()).count();
     assert!(refusals < 64, "{refusals}");
     assert_eq!(session.warnings(), Vec::<String>::new());
+}
+
+/// What one update did: syncs of files and folders, files that it made, and those of them that are segments.
+type Work = [usize; 3];
+
+fn counting(sim: &Arc<SimDisk>) -> (Arc<dyn Disk>, Arc<[AtomicUsize; 3]>) {
+    let work = Arc::<[AtomicUsize; 3]>::default();
+    let counted = Arc::clone(&work);
+    let disk = HookedDisk::new(Arc::clone(sim) as _, move |call, path| {
+        let is_made = call == Call::Open(Mode::Create);
+        let is_synced = [Call::Sync, Call::SyncDirectory].contains(&call);
+        let did = [is_synced, is_made, is_made && path.starts_with("segments/")];
+        for (place, did) in did.into_iter().enumerate() {
+            counted[place].fetch_add(usize::from(did), SeqCst);
+        }
+    });
+    (disk, work)
+}
+
+/// The most that one update did beside `idle` tables that keep log files and have to be written out, and what all did.
+/// Each update has `values` values, and the log some twelve files.
+fn beside_idle(idle: usize, values: u64) -> [Work; 2] {
+    let sim = SimDisk::new(1);
+    let (disk, work) = counting(&sim);
+    let options = SessionOptions { log_file_bytes: 60_000, ..options(Log::Written) };
+    let session = Session::create(disk, options).unwrap();
+    for number in 0..idle {
+        insert(&mut session.create_table(&format!("idle-{number}"), small()).unwrap(), 1).unwrap();
+    }
+    // No merges of its own, which sync nothing and make segments.
+    let large = TableOptions { write_buffer_bytes: 4 << 20, ..TableOptions::default() };
+    let mut busy = session.create_table("busy", large).unwrap();
+    let created = session.stats().checkpoints;
+    let [mut most, mut all] = [Work::default(); 2];
+    for number in 0..600_000 / (60 * values) {
+        work.iter().for_each(|count| count.store(0, SeqCst));
+        let mut batch = Batch::new();
+        for value in 0..values {
+            batch.insert(&(number * values + value).to_be_bytes(), &[7; 40]);
+        }
+        busy.update(&batch).unwrap();
+        for (place, count) in work.iter().enumerate() {
+            let count = count.load(SeqCst);
+            most[place] = most[place].max(count);
+            all[place] += count;
+        }
+    }
+    let checkpoints = session.stats().checkpoints - created;
+    assert!((8..=16).contains(&checkpoints), "{checkpoints} checkpoints");
+    assert!(all[2] >= idle, "{idle} tables, and {} segments", all[2]);
+    [most, all]
+}
+
+/// Tables that are seldom updated are written out by the checkpoint that finds them behind, one an update, and made
+/// durable one an update: no update waits for all of them.
+#[test]
+fn an_update_writes_out_and_syncs_no_more_beside_more_idle_tables() {
+    for idle in [1, 40] {
+        let [[synced, made, _], all] = beside_idle(idle, 1);
+        assert!(synced <= 4 && made <= 1, "{idle}: {synced} syncs, {made} files in one of {all:?}");
+    }
+}
+
+/// Where few updates fill a log file, each of them does its part: a checkpoint is written before the next file is full,
+/// and no update does all that is left.
+#[test]
+fn an_update_of_many_bytes_takes_its_part_of_a_checkpoint_and_no_more() {
+    // Some sixty of them fill a file, and an eighth of it is for the forty tables.
+    let [[synced, made, _], all] = beside_idle(40, 16);
+    assert!(synced <= 8 && made <= 8, "{synced} syncs, {made} files in one of {all:?}");
+}
+
+/// Where each fills a file, the next one does all that is left: the log does not grow while a checkpoint waits.
+#[test]
+fn a_checkpoint_keeps_up_with_updates_as_large_as_log_files() {
+    let sim = SimDisk::new(1);
+    let options = SessionOptions { log_file_bytes: 20_000, ..options(Log::Written) };
+    let session = Session::create(Arc::clone(&sim) as _, options).unwrap();
+    for number in 0..20 {
+        insert(&mut session.create_table(&format!("idle-{number}"), small()).unwrap(), 1).unwrap();
+    }
+    let medium = TableOptions { write_buffer_bytes: 10_000, ..TableOptions::default() };
+    let mut busy = session.create_table("busy", medium).unwrap();
+    let log_files = || sim.list("log").unwrap().len();
+    let mut most = 0;
+    for number in 0..60_u64 {
+        let mut batch = Batch::new();
+        for value in 0..500 {
+            batch.insert(&(number * 500 + value).to_be_bytes(), &[7; 40]);
+        }
+        busy.update(&batch).unwrap();
+        most = most.max(log_files());
+    }
+    assert!(session.stats().checkpoints > 40, "{:?}", session.stats());
+    assert!(most <= 10, "{most} log files");
 }

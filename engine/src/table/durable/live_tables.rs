@@ -3,17 +3,20 @@
 //! What is durable of one is its record in the checkpoint and its updates in the log since. Between
 //! updates a table leaves a view of itself here, at the cost of a few counts, so that whoever writes
 //! a checkpoint finds the state of every table without stopping any. A checkpoint is due when the
-//! log begins a new file; a table that would keep old files from going is written out by it.
+//! log begins a new file, and is made in `steps`.
 //!
 //! Every write and sync: `docs/design/durability.md`.
 
 mod frozen;
+mod steps;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 pub use frozen::Frozen;
+use steps::CheckpointSteps;
+pub use steps::Pace;
 
 use super::checkpoint::{Checkpoint, LiveRecord, Origin, ShapeCut};
 use super::log::LogWriter;
@@ -24,14 +27,14 @@ use crate::disk::Access;
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::Replacement;
 use crate::order;
-use crate::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::table::buffer::Batch;
-use crate::table::merge::{Input, Shape};
+use crate::table::merge::Shape;
 use crate::table::read::View;
 use crate::table::runs::blob::BlobUse;
-use crate::table::runs::{Run, Segment, SegmentMeta};
+use crate::table::runs::{Run, SegmentMeta};
 use crate::table::shared::paths::CHECKPOINT;
-use crate::table::shared::{Files, Operation, Pins, SegmentStore, TableOptions};
+use crate::table::shared::{Files, Pins, SegmentStore, TableOptions};
 
 /// What a table left when it was last updated.
 #[derive(Clone)]
@@ -118,6 +121,11 @@ impl LiveShared {
         }
     }
 
+    /// Whether the last checkpoint could not write it out.
+    fn is_stuck(&self) -> bool {
+        self.is_stuck.load(Ordering::Acquire)
+    }
+
     /// What the table left, if it was open before.
     fn table_state(&self) -> Option<TableState> {
         lock(&self.state).table_state.clone()
@@ -147,22 +155,6 @@ struct LiveList {
     damage: Option<(Kind, String)>,
 }
 
-/// What is synced before the checkpoint that names it, one segment an update, so that no update waits
-/// for all of it.
-#[derive(Default)]
-struct Ahead {
-    /// The newest first.
-    segments: Vec<Weak<Segment>>,
-    /// How often the live tables are still to be asked for theirs. Merges go on meanwhile; asking at each
-    /// update would be work that grows with the tables.
-    rounds: u8,
-    /// The log and the names of what was synced were made durable since, for the same reason.
-    is_log_synced: bool,
-}
-
-/// Once when a log file begins, and once for what was merged while that was synced.
-const ROUNDS: u8 = 2;
-
 /// See the module.
 pub struct LiveTables {
     store: Arc<SegmentStore>,
@@ -170,7 +162,7 @@ pub struct LiveTables {
     log: Option<LogWriter>,
     state: Mutex<LiveList>,
     /// Held by whoever writes a checkpoint or begins a log file.
-    changing: Mutex<Ahead>,
+    changing: Mutex<CheckpointSteps>,
     /// A log file was begun and its checkpoint failed.
     is_owed: AtomicBool,
     /// For the records in `state`.
@@ -259,7 +251,7 @@ impl LiveWriter {
         name: &str,
         table_state: impl FnOnce() -> TableState,
     ) -> Result<()> {
-        if !self.live.is_stuck.load(Ordering::Acquire) {
+        if !self.live.is_stuck() {
             return Ok(());
         }
         let refused = lock(&self.live.state).damage.as_mut().and_then(Damage::refuse);
@@ -457,167 +449,13 @@ impl LiveTables {
         Ok(())
     }
 
+    fn entry(&self, name: &str) -> Option<LiveTable> {
+        lock(&self.state).entries.get(name).cloned()
+    }
+
     fn entries(&self) -> (LiveTableMap, u64) {
         let state = lock(&self.state);
         (state.entries.clone(), state.next_id)
-    }
-
-    /// Whether a log file is full; then the tables leave their states and call the next.
-    pub fn is_checkpoint_due(&self) -> bool {
-        let is_due = self.log.as_ref().is_some_and(LogWriter::is_due);
-        is_due || self.is_owed.load(Ordering::Acquire) || self.store.has_long()
-    }
-
-    /// Takes the next step towards a checkpoint, unless somebody is at it. Each update takes one, since each
-    /// waits for the disk: the next log file begins, one segment after another is made durable, then the
-    /// log and the names, the checkpoint is replaced, and log files go that it does not need.
-    pub fn write_checkpoint(&self) -> Result<()> {
-        let Some(mut ahead) = try_lock(&self.changing) else { return Ok(()) };
-        let log = self.log_writer()?;
-        let mut is_late = false;
-        if log.is_due() {
-            // Updates that make segments faster than they are synced ahead would put it off for ever.
-            is_late = self.is_owed.load(Ordering::Acquire);
-            self.store.write(|| log.roll())?;
-            *ahead = Ahead { rounds: ROUNDS, ..Ahead::default() };
-            self.is_owed.store(true, Ordering::Release);
-            if !is_late {
-                return Ok(());
-            }
-        }
-        if !self.is_owed.load(Ordering::Acquire) {
-            self.store.remove_piece_of_long();
-        } else if is_late || !self.prepare(log, &mut ahead)? {
-            // Those of the checkpoint before, where no update had time for them.
-            self.store.remove_long();
-            let (entries, next_id) = self.entries();
-            let count = entries.len() as u64;
-            self.store.observe((Operation::Checkpoint, ""), count, || {
-                let mut named = NamedSegments::new();
-                let mut renewed = LiveTableMap::new();
-                for (name, entry) in entries {
-                    let record = self.renew_or_keep(log, &entry, &mut named)?;
-                    renewed.insert(name, LiveTable { record, ..entry });
-                }
-                self.write(renewed, next_id, &named)
-            })?;
-            self.is_owed.store(false, Ordering::Release);
-        }
-        Ok(())
-    }
-
-    /// Makes something durable that the checkpoint needs; whether there was something to do.
-    fn prepare(&self, log: &LogWriter, ahead: &mut Ahead) -> Result<bool> {
-        if self.sync_ahead(ahead)? {
-            return Ok(true);
-        }
-        if std::mem::replace(&mut ahead.is_log_synced, true) {
-            return Ok(false);
-        }
-        self.store.write(|| log.sync().and_then(|_| self.store.sync_names()))?;
-        Ok(true)
-    }
-
-    /// Makes one segment of the live tables durable; whether there was one to do.
-    fn sync_ahead(&self, ahead: &mut Ahead) -> Result<bool> {
-        loop {
-            while let Some(next) = ahead.segments.pop() {
-                let Some(segment) = next.upgrade() else { continue };
-                if self.store.write(|| self.store.sync_ahead(&segment))? {
-                    return Ok(true);
-                }
-            }
-            if ahead.rounds == 0 {
-                return Ok(false);
-            }
-            ahead.rounds -= 1;
-            ahead.segments = self.not_synced();
-        }
-    }
-
-    /// The segments that a checkpoint would name now and that are not durable.
-    fn not_synced(&self) -> Vec<Weak<Segment>> {
-        let mut found = BTreeMap::new();
-        for entry in self.entries().0.into_values() {
-            let Some(TableState { view, .. }) = entry.live.table_state() else { continue };
-            let (shape, base) = view.without_buffers();
-            let states: Vec<_> = shape.merges().map(|merging| merging.job.state()).collect();
-            let merging = states.iter().flat_map(|state| {
-                let inputs = state.inputs.iter().flat_map(Input::segments);
-                state.outputs.segments().iter().chain(inputs)
-            });
-            let runs = shape.runs().chain(&base).flat_map(|run| run.segments());
-            let new = runs.chain(merging).filter(|segment| !segment.is_synced());
-            found.extend(new.map(|segment| (segment.meta().id, Arc::downgrade(segment))));
-        }
-        found.into_values().rev().collect()
-    }
-
-    /// See [`LiveTables::renew`]. A table that cannot be written out, perhaps since one of its segments
-    /// is damaged, keeps the record and the part of the log that it has, and whoever updates another
-    /// goes on.
-    fn renew_or_keep(
-        &self,
-        log: &LogWriter,
-        entry: &LiveTable,
-        named: &mut NamedSegments,
-    ) -> Result<Arc<LiveRecord>> {
-        match self.renew(log, entry, named) {
-            Err(error) if !matches!(error.kind(), Kind::Closed | Kind::Poisoned) => {
-                // A panic where something was to be made durable is not that table's alone.
-                self.store.check_writable()?;
-                entry.live.note(Some(&error));
-                Ok(Arc::clone(&entry.record))
-            }
-            renewed => {
-                entry.live.note(None);
-                renewed
-            }
-        }
-    }
-
-    /// The record of a table as it stands now; the one before when it is being updated, or when
-    /// that is further on.
-    fn renew(
-        &self,
-        log: &LogWriter,
-        entry: &LiveTable,
-        named: &mut NamedSegments,
-    ) -> Result<Arc<LiveRecord>> {
-        let Some((table_state, from, applied, cut)) = entry.live.found() else {
-            return Ok(Arc::clone(&entry.record));
-        };
-        let id = entry.record.id;
-        let TableState { view, options } = &table_state;
-        let record = |from, shape: &Shape, base: Option<&Run>, named: &mut NamedSegments| {
-            let table = TableRecord::new(&entry.record.table.name, options, shape, base, named);
-            let cut = cut.clone().filter(|cut| cut.until > from);
-            Arc::new(LiveRecord { id, from, cut, table })
-        };
-        let reached = from.max(entry.record.from);
-        if self.is_behind(log, id, reached, options.write_buffer_bytes) {
-            let (shape, base) = written_out(&entry.record.table.name, &table_state)?;
-            return Ok(record(applied, &shape, base.as_deref(), named));
-        }
-        if from < entry.record.from {
-            return Ok(Arc::clone(&entry.record));
-        }
-        let (shape, base) = view.without_buffers();
-        Ok(record(from, &shape, base.as_deref(), named))
-    }
-
-    /// Whether a table that is durable up to `from` keeps more of the log than it should.
-    fn is_behind(&self, log: &LogWriter, id: u64, from: LogPoint, buffer_bytes: u64) -> bool {
-        let files = log.files();
-        let (_, older) = files.split_last().expect("there is a current file");
-        let oldest = older.iter().find(|file| file.is_needed(id, from));
-        let most = self
-            .store
-            .options
-            .log_file_bytes
-            .saturating_mul(2)
-            .saturating_add(buffer_bytes.saturating_mul(4));
-        oldest.is_some_and(|file| log.bytes_since(file.number) > most)
     }
 
     /// Makes `entries` what is live: everything that they name durable, then the checkpoint.

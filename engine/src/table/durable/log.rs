@@ -65,6 +65,11 @@ impl LogFile {
         LogEnd { file: self.number, position: self.end }
     }
 
+    /// With those in blob files.
+    fn bytes(&self) -> u64 {
+        self.end.offset.saturating_add(self.blob_bytes)
+    }
+
     /// Whether table `id`, which is durable up to `from`, has more in this file.
     pub fn is_needed(&self, id: u64, from: LogPoint) -> bool {
         let last = self.tables.get(&id);
@@ -109,6 +114,8 @@ struct LogState {
     /// Up to where the file was filled with zeros.
     filled: u64,
     sent: u64,
+    /// Bytes of the files that ended since it was opened, with those in blob files.
+    ended: u64,
 }
 
 /// The log of an open session.
@@ -152,6 +159,7 @@ impl LogWriter {
             charged: 0,
             filled: 0,
             sent: 0,
+            ended: 0,
         };
         Ok(LogWriter {
             store: Arc::clone(store),
@@ -335,6 +343,7 @@ impl LogWriter {
                 let end = state.file.written();
                 let mut last = std::mem::replace(&mut state.current, LogFile::empty(number));
                 last.end = end;
+                state.ended = state.ended.saturating_add(last.bytes());
                 state.before = Some(last.end());
                 file.push_with(|to| encode_begin(to, Some(last.end())))?;
                 state.older.push(last);
@@ -358,11 +367,22 @@ impl LogWriter {
         files
     }
 
-    /// Bytes of log since file `number` began, those in blob files too.
-    pub fn bytes_since(&self, number: u64) -> u64 {
-        let files = self.files();
-        let later = files.iter().filter(|file| file.number >= number);
-        later.map(|file| file.end.offset.saturating_add(file.blob_bytes)).sum()
+    /// How much was logged since it was opened, values in blob files too.
+    pub fn logged(&self) -> u64 {
+        let state = lock(&self.state);
+        let current = state.file.written().offset.saturating_add(state.current.blob_bytes);
+        state.ended.saturating_add(current)
+    }
+
+    /// Bytes of log that table `id`, which is durable up to `from`, keeps from going: since the oldest file began that
+    /// it needs beside the current one, with those in blob files. 0 if it needs no other.
+    pub fn bytes_kept(&self, id: u64, from: LogPoint) -> u64 {
+        let state = lock(&self.state);
+        let Some(oldest) = state.older.iter().position(|file| file.is_needed(id, from)) else {
+            return 0;
+        };
+        let current = state.file.written().offset.saturating_add(state.current.blob_bytes);
+        state.older[oldest..].iter().map(LogFile::bytes).fold(current, u64::saturating_add)
     }
 
     /// A place before every record that is pushed from now on, and after all that were written. Not

@@ -15,7 +15,7 @@ use super::unsynced::{Unsynced, UnsyncedFiles};
 use crate::cache::{Cache, CachedFile, Charge};
 use crate::disk::{Access, Buffer, Disk, Lock, Mode, Queue, quietly};
 use crate::error::{Error, Kind, Result};
-use crate::file::piecewise::PiecewiseRemoval;
+use crate::file::piecewise::{PIECE_BYTES, PiecewiseRemoval};
 use crate::file::removals::Removals;
 use crate::file::shared::{Counted, SharedFile};
 use crate::file::spare::SpareFiles;
@@ -232,7 +232,7 @@ impl SegmentStore {
         self.removals.collect_some(REMOVED_AT_ONCE);
     }
 
-    /// Leaves the long file at `path`, which is none of them, to [`SegmentStore::remove_piece_of_long`] and to
+    /// Leaves the long file at `path`, which is none of them, to [`SegmentStore::remove_some_of_long`] and to
     /// whoever finds no room; `after` is done then.
     pub fn leave_long(&self, path: String, after: impl Fn() + Send + 'static) {
         let mut removal = PiecewiseRemoval::new(&self.disk, path);
@@ -249,9 +249,10 @@ impl SegmentStore {
         self.removals.collect_long(usize::MAX);
     }
 
-    /// Removes a piece of one of them, for whoever has to be quick.
-    pub fn remove_piece_of_long(&self) {
-        self.removals.collect_piece_of_long();
+    /// Removes pieces of them, one at least and about so many bytes, for whoever has to be quick.
+    pub fn remove_some_of_long(&self, bytes: u64) {
+        let pieces = usize::try_from(bytes / PIECE_BYTES).unwrap_or(usize::MAX);
+        self.removals.collect_pieces_of_long(pieces.max(1));
     }
 
     /// Removes all of them.
@@ -718,33 +719,21 @@ impl SegmentStore {
         let mut left = SYNCED_AT_ONCE;
         while left > 0 && self.counted.has_many_unsynced() {
             let Some(oldest) = self.unsynced.take() else { break };
-            let is_done = match oldest {
-                Unsynced::Segment(segment) => match segment.upgrade() {
-                    Some(segment) => self.sync_ahead(&segment)?,
-                    None => false,
-                },
-                Unsynced::Blob(blob) => match blob.upgrade().filter(|blob| !blob.is_synced()) {
-                    Some(blob) => {
-                        self.owe_name();
-                        self.or_poison(|| blob.sync_if_free())?
-                    }
-                    None => false,
-                },
-            };
+            let is_done = self.sync_if_wanted(&oldest)?;
             left -= usize::from(is_done);
         }
         Ok(())
     }
 
-    /// Makes one segment durable, without its name, unless somebody else is at it; whether that was to be
+    /// Makes one file durable, without its name, unless it is gone or somebody else is at it; whether that was to be
     /// done, and was.
-    pub fn sync_ahead(&self, segment: &Segment) -> Result<bool> {
-        if segment.is_synced() {
+    pub fn sync_if_wanted(&self, file: &Unsynced) -> Result<bool> {
+        if !file.is_wanted() {
             return Ok(false);
         }
         self.check_writable()?;
         self.owe_name();
-        self.or_poison(|| segment.sync_if_free())
+        self.or_poison(|| file.sync_if_free())
     }
 
     /// A scratch that an earlier lookup left, or a new one.

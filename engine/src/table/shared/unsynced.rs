@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
+use crate::error::Result;
 use crate::sync::{Mutex, lock};
 use crate::table::runs::Segment;
 use crate::table::runs::blob::BlobFile;
@@ -27,10 +28,18 @@ impl From<&Arc<BlobFile>> for Unsynced {
 
 impl Unsynced {
     /// Whether it is there and to be made durable, some time.
-    fn is_wanted(&self) -> bool {
+    pub fn is_wanted(&self) -> bool {
         match self {
             Unsynced::Segment(it) => it.upgrade().is_some_and(|it| !it.is_synced()),
             Unsynced::Blob(it) => it.upgrade().is_some_and(|it| !it.is_synced()),
+        }
+    }
+
+    /// Makes it durable, unless it is gone or somebody is at it; whether that had to be done, and was.
+    pub fn sync_if_free(&self) -> Result<bool> {
+        match self {
+            Unsynced::Segment(it) => it.upgrade().map_or(Ok(false), |it| it.sync_if_free()),
+            Unsynced::Blob(it) => it.upgrade().map_or(Ok(false), |it| it.sync_if_free()),
         }
     }
 }

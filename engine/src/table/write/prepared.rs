@@ -13,7 +13,7 @@ use super::table::Table;
 use super::update::{self, Draft, write_checkpoint_if_due};
 use crate::error::Result;
 use crate::table::buffer::Batch;
-use crate::table::durable::LogPoint;
+use crate::table::durable::{LogPoint, Pace};
 use crate::table::shared::SegmentStore;
 use crate::trace::{self, Action, Answer};
 
@@ -117,12 +117,12 @@ impl Prepared {
     }
 }
 
-/// Does the merge work that `batch` owes on a copy of `real`. On a full disk the step towards a checkpoint comes
-/// all the same, as in an update.
+/// Does the merge work that `batch` owes on a copy of `real`. On a full disk the steps towards a checkpoint come
+/// all at once, as in an update.
 fn pay(table: &mut Table, real: &Table, batch: &Batch) -> Result<()> {
     match table.pay(batch) {
         Err(error) if error.is_no_space() => {
-            write_checkpoint_if_due(&std::iter::once(real)).map_err(|_| error)?;
+            write_checkpoint_if_due(&std::iter::once(real), Pace::AtOnce).map_err(|_| error)?;
             table.pay(batch)
         }
         paid => paid,

@@ -16,7 +16,7 @@ use crate::order;
 use crate::table::buffer::{Batch, PREFETCHED, WriteBuffer};
 use crate::table::bytes::EntryRef;
 use crate::table::bytes::operator::{self, MergeOperator};
-use crate::table::durable::{LiveWriter, LogPoint, ShapeCut};
+use crate::table::durable::{LiveWriter, LogPoint, Pace, ShapeCut};
 use crate::table::merge::{Schedule, Shape};
 use crate::table::shared::{Named, Operation, SegmentStore};
 use crate::trace::{self, Action};
@@ -111,7 +111,7 @@ impl Update<'_, '_> {
             || {
                 store.remove_some();
                 self.make_blobs_durable()?;
-                self.write_checkpoint_if_due()?;
+                self.write_checkpoint_if_due(Pace::ByBytes)?;
                 let at = self.log()?;
                 self.apply(at);
                 Ok(())
@@ -134,7 +134,7 @@ impl Update<'_, '_> {
                 self.make_blobs_durable()?;
                 if self.parts.iter().any(|part| !part.batch.ranges().is_empty()) {
                     // Not after the cut, which no checkpoint may have before the log has it.
-                    self.write_checkpoint_if_due()?;
+                    self.write_checkpoint_if_due(Pace::ByBytes)?;
                     self.expand()?;
                     self.pay()?;
                 } else {
@@ -192,21 +192,21 @@ impl Update<'_, '_> {
         self.parts.iter_mut().try_for_each(pay)
     }
 
-    /// Merges, then a step towards a checkpoint that is due. On a full disk that step comes all the same: in
-    /// the end a part of the log goes, and the merges have room.
+    /// Merges, then a step towards a checkpoint that is due. On a full disk all of its steps come at once: then a
+    /// part of the log goes, and the merges have room.
     fn pay_and_write_checkpoint(&mut self) -> Result<()> {
         match self.pay() {
             Err(error) if error.is_no_space() => {
-                self.write_checkpoint_if_due().map_err(|_| error)?;
+                self.write_checkpoint_if_due(Pace::AtOnce).map_err(|_| error)?;
                 self.pay()
             }
-            paid => paid.and_then(|()| self.write_checkpoint_if_due()),
+            paid => paid.and_then(|()| self.write_checkpoint_if_due(Pace::ByBytes)),
         }
     }
 
-    fn write_checkpoint_if_due(&self) -> Result<()> {
+    fn write_checkpoint_if_due(&self, pace: Pace) -> Result<()> {
         let logged = self.parts.iter().filter(|part| part.log().is_some());
-        write_checkpoint_if_due(&logged.map(|part| &*part.table))
+        write_checkpoint_if_due(&logged.map(|part| &*part.table), pace)
     }
 
     /// Calls the host's operators, as long as a failure or a panic of theirs leaves everything as it was.
@@ -261,10 +261,11 @@ impl Part<'_> {
     }
 }
 
-/// Begins the next log file and writes a checkpoint, if that is due. After a checkpoint that could not
+/// Begins the next log file or goes on towards a checkpoint, if that is due. After a checkpoint that could not
 /// write one of these tables out, the log has to grow no further for it.
 pub(super) fn write_checkpoint_if_due<'a>(
     tables: &(impl Iterator<Item = &'a Table> + Clone),
+    pace: Pace,
 ) -> Result<()> {
     let live = tables.clone().filter_map(|table| Some((table, table.live.as_ref()?)));
     for (table, live) in live.clone() {
@@ -276,7 +277,7 @@ pub(super) fn write_checkpoint_if_due<'a>(
     }
     // What was paid since the last update shall be in it.
     live.for_each(|(table, live)| live.publish(table.state(), Vec::new(), None));
-    first.tables().write_checkpoint()
+    first.tables().write_checkpoint(pace)
 }
 
 impl Table {
