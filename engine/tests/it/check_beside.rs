@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::{Disk, Mode};
 use varvite::raw::format::checksum::stored;
-use varvite::table::check::{Report, check};
+use varvite::table::check::{Report, Selection, check, check_selected};
 use varvite::{
     Batch, Kind, Log, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent,
     TableOptions, Verify,
@@ -159,4 +159,94 @@ fn a_check_tells_what_its_second_look_is_told() {
         told += 1;
     }
     assert_eq!(told, 8);
+}
+
+/// The snapshot "s-1" with table "t", and once the check opens a file in `folder` "s-0" in its place.
+fn replaced_at(folder: &'static str) -> Arc<dyn Disk> {
+    let inner = MemoryDisk::seeded(1);
+    let shared = Arc::clone(&inner) as Arc<dyn Disk>;
+    let writer = Session::create(shared, SessionOptions::default()).unwrap();
+    save_full(&writer, 1);
+    let done = AtomicU64::new(0);
+    HookedDisk::new(inner, move |call, path| {
+        let is_it = call == Call::Open(Mode::Read) && path.starts_with(folder);
+        if is_it && done.swap(1, Relaxed) == 0 {
+            save_full(&writer, 0);
+            writer.delete_snapshot("s-1").unwrap();
+        }
+    })
+}
+
+/// A table whose snapshot is deleted after the check found its name is looked for in what came in the place of that.
+#[test]
+fn a_table_that_is_replaced_is_found_by_a_second_look() {
+    for folder in ["snapshots/", "segments/"] {
+        let disk = replaced_at(folder);
+        let selection = Selection { tables: vec!["t".to_owned()], ..Selection::default() };
+        let report = check_selected(&disk, &selection, |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!((&report.findings[..], report.segments, report.entries), (&[][..], 1, 1));
+        // The table that nobody has made is not there, however often that is looked at.
+        let selection = Selection { tables: vec!["z".to_owned()], ..Selection::default() };
+        let outcome =
+            check_selected(&replaced_at(folder), &selection, |_| ControlFlow::Continue(()));
+        assert_eq!(outcome.unwrap_err().kind(), Kind::Missing, "{folder}");
+    }
+}
+
+/// A part that is broken off where a file was replaced is not the last one: what came was not read.
+#[test]
+fn a_part_that_is_broken_off_beside_a_writer_begins_again() {
+    let disk = replaced_at("segments/");
+    let report = check_selected(&disk, &Selection::default(), |_| ControlFlow::Break(())).unwrap();
+    assert_eq!((&report.findings[..], report.entries, report.next), (&[][..], 0, Some(0)));
+    let report = check_selected(&disk, &Selection::default(), |_| ControlFlow::Break(())).unwrap();
+    assert_eq!((&report.findings[..], report.entries, report.next), (&[][..], 1, None));
+}
+
+/// A live table with a key, and once somebody opens a file in `folder`, `then` with its session.
+fn live_then(
+    folder: &'static str,
+    then: impl Fn(&MemoryDisk, &Session) + Send + Sync + 'static,
+) -> Arc<dyn Disk> {
+    let inner = MemoryDisk::seeded(1);
+    let options = SessionOptions { log: Log::Written, ..SessionOptions::default() };
+    let session = Session::create(Arc::clone(&inner) as Arc<dyn Disk>, options).unwrap();
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    table.update(Batch::new().insert(b"key", b"value")).unwrap();
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("saved", content).unwrap();
+    drop(table);
+    let (changed, done) = (Arc::clone(&inner), AtomicU64::new(0));
+    HookedDisk::new(inner, move |call, path| {
+        let is_it = call == Call::Open(Mode::Read) && path.starts_with(folder);
+        if is_it && done.swap(1, Relaxed) == 0 {
+            then(&changed, &session);
+        }
+    })
+}
+
+/// Removes a session as far as somebody may have come who removes it: its checkpoint is there.
+fn remove_most(disk: &MemoryDisk) {
+    for path in disk.files().into_iter().filter(|path| path != "checkpoint") {
+        disk.remove(&path).unwrap();
+    }
+}
+
+/// A session that is removed while it is checked has no damage: there is none.
+#[test]
+fn a_session_that_is_removed_beside_a_check_is_missing_and_not_damaged() {
+    for folder in ["segments/", "log/"] {
+        let disk = live_then(folder, |disk, _| remove_most(disk));
+        let error = check(&disk, |_| ControlFlow::Continue(())).unwrap_err();
+        assert_eq!(error.kind(), Kind::Missing, "{folder}: {error}");
+    }
+}
+
+#[test]
+fn a_session_that_is_removed_beside_a_reader_is_missing_and_not_damaged() {
+    let disk = live_then("log/", |disk, _| remove_most(disk));
+    let reader = Session::open_read_only(disk, SessionOptions::default()).unwrap();
+    let error = reader.open_table("t", &OpenTable::default()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Missing, "{error}");
+    assert!(error.to_string().contains("is not a varvite session"), "{error}");
 }
