@@ -11,7 +11,7 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::{Access, Disk};
 use varvite::{
     Compression, Error, Kind, LoadOrder, Log, Lookups, OpenSnapshot, Session, SessionOptions,
-    SnapshotContent, Table, Verify, View,
+    SnapshotContent, Table, TableOptions, Verify, View,
 };
 
 use crate::model::table::{self as model, Snapshot, Snapshots};
@@ -210,7 +210,10 @@ impl Story {
                 self.session = Some(Session::create(Arc::clone(&self.disk), options())?);
             }
             Act::Create(name) => {
-                let table = self.session().create_table(name, SETUP.table_options())?;
+                // One has compressed pages, and what is made of it.
+                let compression = if name == "a" { Compression::Fast } else { SETUP.compression };
+                let options = TableOptions { compression, ..SETUP.table_options() };
+                let table = self.session().create_table(name, options)?;
                 self.tables.insert(name, (table, model::Table::default()));
             }
             Act::Update(name, seed, count) => self.update(name, &SETUP.changes(seed, count))?,
