@@ -74,6 +74,7 @@ mod listing; // snapshots listed while a writer replaces them
 mod live_blobs; // values in pieces in live tables: found again, held by the log, given back, damaged
 mod live_faults; // live tables where threads meet a disk that fails or panics
 mod live_panics; // merge operators and disks of the host that panic beside other tables, or where it counts
+mod live_steps; // a checkpoint in steps, crashes at each call of the disk, and what is done to tables meanwhile
 mod live_work; // what updates of live tables do for other tables, and for those that cannot be written out
 mod lock_order; // files go while the folder's lock is held
 mod log; // live tables, by example
