@@ -130,7 +130,7 @@ impl Session {
     ) -> Session {
         let [saves, saved] = numbers.map(|number| Arc::new(AtomicU64::new(number)));
         let (changing, created) = (Arc::default(), Arc::default());
-        Session { store, pins, live, changing, saves, saved, created }
+        Session { pins, live, changing, saves, saved, created, store }
     }
 
     fn start_log(
