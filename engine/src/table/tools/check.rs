@@ -11,13 +11,13 @@ use std::sync::Arc;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::table::durable::folder::{
-    lost_file, lost_session, read_manifest, read_session, snapshot_names, told_identities,
-    unfinished,
+    lost_file, lost_session, lost_snapshots, read_manifest, read_session, snapshot_names,
+    told_identities, unfinished,
 };
 use crate::table::durable::{Checkpoint, LogRecord, log_files, verify};
 use crate::table::runs::SegmentMeta;
 use crate::table::runs::blob::BlobMeta;
-use crate::table::shared::paths::{self, SEGMENTS};
+use crate::table::shared::paths::{self, SEGMENTS, SNAPSHOTS};
 use crate::table::shared::{SegmentStore, SessionOptions};
 
 /// One thing that is wrong.
@@ -350,6 +350,11 @@ impl Checker<'_> {
         let is_needed = |id: &&u64| needed.segments.contains_key(id) || blobs.contains_key(id);
         if self.selection.is_whole() {
             report.unreferenced = on_disk.iter().filter(|id| !is_needed(id)).count() as u64;
+            let is_unnamed =
+                |name: &str| paths::file_id(name).is_some_and(|id| !is_needed(&&id));
+            if let Ok(Some(lost)) = lost_snapshots(self.disk, is_unnamed) {
+                report.add(SNAPSHOTS, &lost, &User::default());
+            }
         }
         // By number, so that a part says with one where the next begins.
         let blobs = blobs
