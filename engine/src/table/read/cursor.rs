@@ -76,6 +76,10 @@ pub struct Cursor {
     blob: Option<HeldBlob>,
     /// Whether `value` holds upserts that join `blob`.
     joins: bool,
+    /// The same three of the key in work, until the step is done and gives it.
+    next_value: Vec<u8>,
+    next_blob: Option<HeldBlob>,
+    next_joins: bool,
     memory: PlaceMemory,
     /// Whether a recorder is told of what the cursor gives, and the steps that it was not told of yet.
     is_traced: bool,
@@ -105,6 +109,17 @@ fn seek_at(direction: Direction, gap: Gap, key: &[u8]) -> Option<Seek<'_>> {
         (Direction::Backward, Gap::Before) => Seek::Before(key),
         (Direction::Forward, Gap::End) | (Direction::Backward, Gap::Start) => return None,
     })
+}
+
+/// Reads the value at `blob`, which `newer` joins.
+#[cold]
+fn fetch(view: &View, blob: &HeldBlob, newer: Option<&Vec<u8>>) -> Result<Vec<u8>> {
+    let value = blob.file.read_whole(&blob.span)?;
+    view.store.counters.add_blobs(std::slice::from_ref(blob));
+    match (&view.operator, newer) {
+        (Some(operator), Some(newer)) => operator.apply(&value, newer),
+        _ => Ok(value),
+    }
 }
 
 /// The key behind which nothing is wanted.
@@ -139,6 +154,9 @@ impl Cursor {
             value: Vec::new(),
             blob: None,
             joins: false,
+            next_value: Vec::new(),
+            next_blob: None,
+            next_joins: false,
         };
         cursor.seek_first();
         cursor
@@ -233,22 +251,24 @@ impl Cursor {
         Ok(self.step(Direction::Backward)?.then_some(&self.key))
     }
 
-    /// The value of the key that the last step gave; reads it now if it is in a blob file. `Io`,
-    /// `Corrupt`, `Closed`, or `Missing` beside [another process](View).
+    /// The value of the key that the last step gave, also after one that failed; reads it now if it is in a
+    /// blob file. `Io`, `Corrupt`, `Closed`, or `Missing` beside [another process](View).
     pub fn value(&mut self) -> Result<&[u8]> {
-        let Some(blob) = &self.blob else {
-            self.tell_value();
-            return Ok(&self.value);
-        };
-        let value = blob.file.read_whole(&blob.span)?;
-        self.view.store.counters.add_blobs(std::slice::from_ref(blob));
-        self.value = match &self.view.operator {
-            Some(operator) if self.joins => operator.apply(&value, &self.value)?,
-            _ => value,
-        };
-        self.blob = None;
+        if let Some(blob) = &self.blob {
+            self.value = fetch(&self.view, blob, self.joins.then_some(&self.value))?;
+            self.blob = None;
+        }
         self.tell_value();
         Ok(&self.value)
+    }
+
+    /// Gives what is known of the key in work the place of what was known of the one before, and the other way
+    /// round.
+    #[inline]
+    fn swap_values(&mut self) {
+        std::mem::swap(&mut self.value, &mut self.next_value);
+        std::mem::swap(&mut self.blob, &mut self.next_blob);
+        std::mem::swap(&mut self.joins, &mut self.next_joins);
     }
 
     /// Tells the recorder, if there is one, that the value of the last key was read.
@@ -289,12 +309,18 @@ impl Cursor {
                 Direction::Backward => Gap::After,
             };
             let passed = (std::mem::replace(&mut self.gap, before), self.direction.take());
-            if let Err(error) = self.value().map(drop) {
-                if let Some(mut steps) = self.steps.take() {
-                    steps.fail();
+            self.swap_values();
+            let blob = self.next_blob.as_ref().expect("it was looked at before the swap");
+            match fetch(&self.view, blob, self.next_joins.then_some(&self.next_value)) {
+                Ok(value) => (self.next_value, self.next_blob) = (value, None),
+                Err(error) => {
+                    if let Some(mut steps) = self.steps.take() {
+                        steps.fail();
+                    }
+                    return Err(error);
                 }
-                return Err(error);
             }
+            self.swap_values();
             (self.gap, self.direction) = passed;
         }
         self.tell_value();
@@ -364,6 +390,7 @@ impl Cursor {
                 Direction::Backward => Gap::Before,
             };
             if bound {
+                self.swap_values();
                 self.goes_on = true;
                 return Ok(true);
             }
@@ -532,7 +559,7 @@ impl Cursor {
 
     /// Joins what the sources say of the key, newest first, and moves them past it; whether it is bound.
     fn pass_key(&mut self, direction: Direction) -> Result<bool> {
-        (self.blob, self.joins) = (None, false);
+        (self.next_blob, self.next_joins) = (None, false);
         let mut newest: Option<EntryKind> = None;
         // The first source stands at the key.
         let mut at_key = self.order.first();
@@ -540,21 +567,21 @@ impl Cursor {
             let entry = self.sources[source].peek().expect("it stands at the key");
             match newest {
                 None | Some(EntryKind::Upsert) if entry.kind == EntryKind::Blob => {
-                    self.blob = Some(self.view.store.blob(entry.value)?);
-                    self.joins = newest.is_some();
+                    self.next_blob = Some(self.view.store.blob(entry.value)?);
+                    self.next_joins = newest.is_some();
                     newest = Some(EntryKind::Blob);
                 }
                 None => {
                     newest = Some(entry.kind);
-                    self.value.clear();
-                    self.value.extend_from_slice(entry.value);
+                    self.next_value.clear();
+                    self.next_value.extend_from_slice(entry.value);
                 }
                 Some(kind @ EntryKind::Upsert) => {
-                    let newer = EntryRef { kind, key: &self.next_key, value: &self.value };
+                    let newer = EntryRef { kind, key: &self.next_key, value: &self.next_value };
                     let joined = operator::combine(self.view.operator.as_ref(), entry, newer)?;
                     let (kind, value) = joined.expect("an upsert joins what is older");
                     newest = Some(kind);
-                    self.value = value;
+                    self.next_value = value;
                 }
                 Some(_) => {}
             }
@@ -565,7 +592,7 @@ impl Cursor {
 
     /// The same of an unfinished union.
     fn pass_key_of_union(&mut self, direction: Direction) -> Result<bool> {
-        (self.blob, self.joins) = (None, false);
+        (self.next_blob, self.next_joins) = (None, false);
         let store = Arc::clone(&self.view.store);
         let operator = self.view.operator.clone();
         let fetch = |reference: &[u8]| store.fetch(reference);
@@ -578,9 +605,9 @@ impl Cursor {
         }
         let bound = binding.finish();
         if let Some((EntryKind::Blob, reference)) = &bound {
-            self.blob = Some(store.blob(reference)?);
+            self.next_blob = Some(store.blob(reference)?);
         }
-        Ok(bound.map(|(_, value)| self.value = value).is_some())
+        Ok(bound.map(|(_, value)| self.next_value = value).is_some())
     }
 }
 
