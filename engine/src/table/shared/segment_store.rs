@@ -539,7 +539,8 @@ impl SegmentStore {
     /// The counted file at `path` that was put there from elsewhere: gone with its last holder, and at
     /// once when it does not open.
     fn take_in(&self, id: u64, path: &str) -> Result<Arc<SharedFile>> {
-        let opened = self.disk.open(path, Mode::Read, self.options.access);
+        // To be synced by this handle, which must be able to write for that on some systems.
+        let opened = self.disk.open(path, Mode::Write, self.options.access);
         let file = opened.inspect_err(|_| drop(self.disk.remove(path)))?;
         let shared = SharedFile::unkept(&self.counted, path, file);
         remember(&self.files, id, &shared);
