@@ -10,6 +10,7 @@ mod observing;
 mod options;
 pub mod paths;
 mod pins;
+mod scratch;
 mod segment_store;
 mod unsynced;
 
@@ -21,4 +22,5 @@ pub use options::{
 };
 pub use paths::tell_doubt;
 pub use pins::{Files, PinnedFiles, Pins};
-pub use segment_store::{Scratch, SegmentStore};
+pub use scratch::Scratch;
+pub use segment_store::SegmentStore;

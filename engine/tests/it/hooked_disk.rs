@@ -26,13 +26,15 @@ pub enum Call {
     Len,
     /// A read given to a queue, which does it when it is asked for a completion.
     Submit,
+    /// A queue is made.
+    Queue,
 }
 
 impl Call {
     /// Whether it changes what is on the disk, or makes a change durable.
     pub fn changes(self) -> bool {
         let reads = [Call::Open(Mode::Read), Call::List, Call::Exists, Call::Read, Call::Len];
-        !reads.contains(&self) && self != Call::Submit
+        !reads.contains(&self) && ![Call::Submit, Call::Queue].contains(&self)
     }
 }
 
@@ -176,6 +178,7 @@ impl Disk for HookedDisk {
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
+        (self.before)(Call::Queue, "");
         let before = Arc::clone(&self.before);
         Ok(Box::new(HookedQueue { inner: SerialQueue::new(depth), before }))
     }
