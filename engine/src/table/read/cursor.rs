@@ -229,8 +229,11 @@ impl Cursor {
 
     /// The next binding, or `None` at the upper bound. Within the pages at hand it reads nothing; the
     /// first step after a seek or a turn reads a page of each run that may have it, later ones up to 64 KiB
-    /// at a time, or a page of a run that they come to. A value in a blob file is read. `Io`, `Corrupt`,
-    /// `Closed`, or `Missing` beside [another process](View), after which the cursor stands where it stood.
+    /// at a time, or a page of a run that they come to. A value in a blob file is read, however long it is:
+    /// where a table may have some of more than 16 MiB, which only [`crate::Session::write_value`] makes, step
+    /// with [`Cursor::next_key`] and read these in pieces, by [`View::find`]. `Io`, `Corrupt`, `Closed`, `Invalid`
+    /// for a value that memory has no room for, or `Missing` beside [another process](View), after which the
+    /// cursor stands where it stood.
     #[allow(clippy::should_implement_trait)] // It lends its memory, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.step_whole(Direction::Forward)
@@ -252,7 +255,8 @@ impl Cursor {
     }
 
     /// The value of the key that the last step gave, also after one that failed; reads it now if it is in a
-    /// blob file. `Io`, `Corrupt`, `Closed`, or `Missing` beside [another process](View).
+    /// blob file. `Io`, `Corrupt`, `Closed`, or `Missing` beside [another process](View); `Invalid` for a value
+    /// that memory has no room for.
     pub fn value(&mut self) -> Result<&[u8]> {
         if let Some(blob) = &self.blob {
             self.value = fetch(&self.view, blob, self.joins.then_some(&self.value))?;

@@ -329,7 +329,8 @@ impl BlobFile {
         // The span is compared with the file before the memory is taken.
         self.check_span(span)?;
         self.file()?;
-        let mut value = Vec::with_capacity(span.length as usize);
+        let mut value = Vec::new();
+        make_room(&mut value, span.length)?;
         self.read(span, 0, span.length, |piece| value.extend_from_slice(piece))?;
         Ok(value)
     }
@@ -371,6 +372,24 @@ impl BlobFile {
 }
 
 /// A value in a blob file that is held.
+/// Takes memory for `length` bytes more in `bytes`, and gives how many these are. `Invalid` where there is none: a
+/// value may be longer than memory, or than what an address tells.
+pub fn make_room(bytes: &mut Vec<u8>, length: u64) -> Result<usize> {
+    let room = usize::try_from(length).ok().filter(|&length| {
+        if bytes.is_empty() {
+            bytes.try_reserve_exact(length).is_ok()
+        } else {
+            bytes.try_reserve(length).is_ok()
+        }
+    });
+    room.ok_or_else(|| {
+        Error::invalid(format!(
+            "memory has no room for a value of {length} bytes: find it with View::find and read it in pieces \
+             with Value::read_at, or pass it over with keys alone"
+        ))
+    })
+}
+
 #[derive(Clone, Debug)]
 pub struct HeldBlob {
     /// Where in it.
