@@ -203,6 +203,12 @@ impl WriteBuffer {
         (self.filter, self.stale_keys) = (filter, 0);
     }
 
+    /// Whether the filter lets a key of this hash pass.
+    #[cfg(test)]
+    pub fn may_hold(&self, hash: u64) -> bool {
+        self.filter.may_hold(hash)
+    }
+
     /// Brings what it counts in the budget up to what it holds. What clones share counts once.
     pub fn count_in_budget(&mut self) {
         if let Some(charge) = &self.charge

@@ -36,6 +36,8 @@ impl Leftover {
 pub struct Prepared {
     pub(super) batch: Batch,
     pub(super) draft: Draft,
+    /// Keys of operations that failed, which the filter of the write buffer may have.
+    failed: u64,
 }
 
 impl Prepared {
@@ -44,7 +46,7 @@ impl Prepared {
         let mut copy = table.copy_as(table.shared_name().drafted());
         copy.active = table.active.draft(table.store.charge());
         let draft = Draft { table: copy, begun: Vec::new(), cut: None, work: Some(0) };
-        Prepared { batch: Batch::new(), draft }
+        Prepared { batch: Batch::new(), draft, failed: 0 }
     }
 
     /// Adds the operations of `batch` to what is prepared for `table`, all or none of them; pays for merges as
@@ -62,12 +64,15 @@ impl Prepared {
 
     fn apply_now(&mut self, table: &Table, batch: &Batch) -> Result<()> {
         self.draft.table.check_batch(batch)?;
+        // Until they are done: the host's operator may panic.
+        self.failed += batch.len() as u64;
         let (begun, expanded) = if batch.ranges().is_empty() {
             (self.apply_points(table, batch)?, None)
         } else {
             let (begun, expanded) = self.apply_ranges(table, batch)?;
             (begun, Some(expanded))
         };
+        self.failed -= batch.len() as u64;
         // Until which record is known when it is logged.
         if let Some(cut) = expanded.and_then(|expanded| expanded.shape_cut(LogPoint::default())) {
             self.draft.cut = Some(cut.and(self.draft.cut.take()));
@@ -107,7 +112,7 @@ impl Prepared {
     pub fn leftover(&self, table: &Table) -> Leftover {
         let (draft, own) = (&self.draft, table.active.entry_count());
         // Once the buffer was sealed it had as many keys as it may have.
-        let more = draft.table.active.entry_count().saturating_sub(own);
+        let more = draft.table.active.entry_count().saturating_sub(own) + self.failed;
         Leftover { keys: if draft.begun.is_empty() { more } else { u64::MAX } }
     }
 

@@ -61,6 +61,21 @@ pub(super) struct Draft {
     pub(super) work: Option<u64>,
 }
 
+/// A copy of a table that a batch is put into. Where it is not taken, as after an error or a panic of the host's
+/// operator, the table forgets it.
+struct Drafting<'a> {
+    real: &'a mut Table,
+    copy: Option<Table>,
+}
+
+impl Drop for Drafting<'_> {
+    fn drop(&mut self) {
+        if let Some(copy) = self.copy.take() {
+            self.real.dropped_draft(&copy);
+        }
+    }
+}
+
 /// Applies each batch to its table, all of them or none; in the log they are one record.
 pub fn update_all(store: &Arc<SegmentStore>, updates: &mut [(&mut Table, &Batch)]) -> Result<()> {
     let parts = updates.iter_mut().map(|(table, batch)| Part::new(table, batch));
@@ -140,8 +155,8 @@ impl Update<'_, '_> {
                 } else {
                     self.pay_and_write_checkpoint()?;
                 }
-                self.draft()?;
-                let at = self.log()?;
+                let at =
+                    self.draft().and_then(|()| self.log()).inspect_err(|_| self.drop_drafts())?;
                 self.apply(at);
                 Ok(())
             },
@@ -212,9 +227,20 @@ impl Update<'_, '_> {
     /// Calls the host's operators, as long as a failure or a panic of theirs leaves everything as it was.
     fn draft(&mut self) -> Result<()> {
         for part in &mut *self.parts {
-            part.draft = part.table.draft(part.points())?;
+            let expanded = part.expanded.as_ref();
+            let points = expanded.map_or(part.batch, |expanded| &expanded.points);
+            part.draft = part.table.draft(points)?;
         }
         Ok(())
+    }
+
+    /// Drops the drafts, whose keys the filters of the write buffers still have.
+    fn drop_drafts(&mut self) {
+        for part in &mut *self.parts {
+            if let Some(draft) = part.draft.take() {
+                part.table.dropped_draft(&draft.table);
+            }
+        }
     }
 
     /// Logs one record for all live tables that change, as durable as was promised; gives its place.
@@ -246,11 +272,6 @@ impl Part<'_> {
     /// What a batch is to do to a table.
     fn new<'a>(table: &'a mut Table, batch: &'a Batch) -> Part<'a> {
         Part { table, batch, expanded: None, before: None, draft: None }
-    }
-
-    /// The operations on single keys.
-    fn points(&self) -> &Batch {
-        self.expanded.as_ref().map_or(self.batch, |expanded| &expanded.points)
     }
 
     /// The log's side of the table, if its batch goes to the log. One that does nothing does not.
@@ -319,14 +340,28 @@ impl Table {
 
     /// The table after `batch`, if the host's operator may be called: should it fail or panic, nothing has
     /// happened yet.
-    pub(super) fn draft(&self, batch: &Batch) -> Result<Option<Draft>> {
+    pub(super) fn draft(&mut self, batch: &Batch) -> Result<Option<Draft>> {
         let is_hosts = self.options.operator.as_ref().is_some_and(MergeOperator::is_hosts);
         if !is_hosts || !batch.has_upserts() {
             return Ok(None);
         }
-        let mut table = self.copy_as(Named::untraced(""));
-        let begun = table.put(batch, LogPoint::default())?;
-        Ok(Some(Draft { table, begun, cut: None, work: None }))
+        let copy = Some(self.copy_as(Named::untraced("")));
+        let mut drafting = Drafting { real: self, copy };
+        let begun = match &mut drafting.copy {
+            Some(copy) => copy.put(batch, LogPoint::default())?,
+            None => Vec::new(),
+        };
+        let table = drafting.copy.take();
+        Ok(table.map(|table| Draft { table, begun, cut: None, work: None }))
+    }
+
+    /// Forgets what a draft of it has left in the filter of the write buffer.
+    fn dropped_draft(&mut self, draft: &Table) {
+        let more = draft.active.entry_count().saturating_sub(self.active.entry_count());
+        // Once the buffer was sealed it had as many keys as it may have.
+        let keys = if Arc::ptr_eq(&draft.shape, &self.shape) { more } else { u64::MAX };
+        let salt = self.store.salt;
+        self.active.dropped_draft(keys, |key| salt.hash(key));
     }
 
     /// Applies `batch`, which is at `at` in the log if it is in it, or takes on the draft of that; with ranges
@@ -464,5 +499,35 @@ impl Table {
         }
         self.count_in_budget(begun.len());
         Ok((begun, expanded.and_then(|it| it.shape_cut(at))))
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+    use crate::disk::memory::MemoryDisk;
+    use crate::{Session, SessionOptions, TableOptions};
+
+    #[test]
+    fn keys_of_failed_updates_leave_the_filter() {
+        let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default()).unwrap();
+        let fail = |_: &[u8], _: &[u8]| Err(Error::invalid("as ordered"));
+        let operator = MergeOperator::fallible("fails", fail);
+        let options = TableOptions::default().with_operator(operator);
+        let mut table = session.create_table("t", options).unwrap();
+        table.update(Batch::new().insert(b"key", b"value")).unwrap();
+        for round in 0..100_u64 {
+            let mut batch = Batch::new();
+            for number in 0..1_000 {
+                batch.insert(&(round * 1_000 + number).to_be_bytes(), b"");
+            }
+            table.update(batch.upsert(b"key", b"more")).unwrap_err();
+        }
+        let salt = table.store.salt;
+        let passes = |number: &u64| table.active.may_hold(salt.hash(&number.to_be_bytes()));
+        let stale = (0..100_000).filter(passes).count();
+        assert!(stale < 3_000, "{stale} keys that are not there pass");
+        assert_eq!(table.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
     }
 }
