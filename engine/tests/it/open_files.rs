@@ -338,3 +338,51 @@ fn many_threads_make_few_queues() {
     let queues = queues.load(SeqCst);
     assert!((1..=4).contains(&queues), "{queues} queues for 16 files");
 }
+
+/// A page that says what a file is may be damaged like any other, which no reload mends.
+#[test]
+fn a_damaged_first_page_is_damage_to_a_reader_too() {
+    let memory = MemoryDisk::seeded(1);
+    let disk: Arc<dyn Disk> = Arc::<MemoryDisk>::clone(&memory);
+    let model = saved(&disk);
+    let reader = Session::open_read_only(Arc::clone(&disk), options(1)).unwrap();
+    let snapshot = reader.open_snapshot("s", &OpenSnapshot::default()).unwrap();
+    let table = &snapshot.tables[0];
+    compare(table, &model).unwrap();
+    let mut told = 0;
+    for name in disk.list("segments").unwrap() {
+        let path = format!("segments/{name}");
+        let right = bytes(&*disk, &path).unwrap();
+        let mut wrong = right.clone();
+        wrong[100] ^= 1;
+        memory.replace(&path, wrong).unwrap();
+        if let Err(error) = compare(table, &model) {
+            assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+            told += 1;
+        }
+        memory.replace(&path, right).unwrap();
+        compare(table, &model).unwrap();
+    }
+    assert!(told > 5, "{told}");
+}
+
+/// Only a manifest that is gone says so; a disk that does not answer does not.
+#[test]
+fn a_lost_file_beside_a_failing_disk_is_no_deletion() {
+    let sim = SimDisk::new(1);
+    saved(&(Arc::clone(&sim) as _));
+    let name = sim.list("segments").unwrap().remove(0);
+    sim.remove(&format!("segments/{name}")).unwrap();
+    let mut failed = 0;
+    for fault in [Fault::Open, Fault::Read] {
+        for n in 1..40 {
+            let reader = Session::open_read_only(Arc::clone(&sim) as _, options(4)).unwrap();
+            sim.fail_at(n, fault);
+            let error = reader.open_snapshot("s", &OpenSnapshot::default()).unwrap_err();
+            sim.disarm();
+            assert!(!error.detail().contains("was deleted"), "{fault:?} {n}: {error}");
+            failed += usize::from(error.kind() == Kind::Io);
+        }
+    }
+    assert!(failed > 2, "{failed}");
+}

@@ -622,7 +622,8 @@ pub fn lost_or_deleted(disk: &dyn Disk, manifest: &Manifest, error: Error) -> Er
     // Only now: a manifest goes before the files that it names.
     match read_manifest(disk, manifest.header.store, &manifest.name) {
         Ok(now) if now == *manifest => error,
-        Err(now) if now.kind() != Kind::Missing && !is_missing => error,
+        // What cannot be read is not gone.
+        Err(now) if now.kind() != Kind::Missing => error,
         _ => deleted_meanwhile(&manifest.name),
     }
 }

@@ -279,7 +279,8 @@ impl BlobFile {
             |file| Ok(read_meta(&**file, self.meta.id)? == self.meta),
             |file| match read_identity(&**file) {
                 Ok(identity) => identity == self.meta.identity,
-                Err(error) => error.kind() == Kind::Io,
+                Err(error) if error.kind() == Kind::Io => true,
+                Err(_) => has_page(&**file, self.meta.identity, self.meta.footer_page() as u32),
             },
         )
     }
@@ -371,7 +372,6 @@ impl BlobFile {
     }
 }
 
-/// A value in a blob file that is held.
 /// Takes memory for `length` bytes more in `bytes`, and gives how many these are. `Invalid` where there is none: a
 /// value may be longer than memory, or than what an address tells.
 pub fn make_room(bytes: &mut Vec<u8>, length: u64) -> Result<usize> {
@@ -390,6 +390,7 @@ pub fn make_room(bytes: &mut Vec<u8>, length: u64) -> Result<usize> {
     })
 }
 
+/// A value in a blob file that is held.
 #[derive(Clone, Debug)]
 pub struct HeldBlob {
     /// Where in it.
@@ -454,6 +455,17 @@ fn read_identity(file: &dyn File) -> Result<u64> {
     let mut page = Buffer::new(PAGE_BYTES);
     file.read_exact_at(0, &mut page.as_mut_slice()[..PAGE_BYTES])?;
     decode_header(file.path(), &page.as_slice()[..PAGE_BYTES])
+}
+
+/// Whether a page of a file is whole and of the file of this identity, unless the disk does not answer.
+pub fn has_page(file: &dyn File, identity: u64, number: u32) -> bool {
+    let mut page = Buffer::new(PAGE_BYTES);
+    let bytes = &mut page.as_mut_slice()[..PAGE_BYTES];
+    let read = file.read_exact_at(u64::from(number) * PAGE, bytes);
+    match read.and_then(|()| check_seal(file.path(), number, identity, bytes)) {
+        Ok(()) => true,
+        Err(error) => error.kind() == Kind::Io,
+    }
 }
 
 /// Checks the first page of a blob file; gives the file's identity.
