@@ -21,6 +21,9 @@ use crate::table::runs::blob::HeldBlob;
 use crate::table::runs::{NearestKey, PlaceMemory, Run, RunPlace, Seek};
 use crate::trace::{Bounds, Steps};
 
+/// Memory for values above this is let go when they are passed, and counted until then.
+const VALUES_KEPT: usize = 64 << 10;
+
 /// Where the cursor stands between keys: at an end, or beside the key that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gap {
@@ -261,6 +264,7 @@ impl Cursor {
         if let Some(blob) = &self.blob {
             self.value = fetch(&self.view, blob, self.joins.then_some(&self.value))?;
             self.blob = None;
+            self.count_values();
         }
         self.tell_value();
         Ok(&self.value)
@@ -273,6 +277,22 @@ impl Cursor {
         std::mem::swap(&mut self.value, &mut self.next_value);
         std::mem::swap(&mut self.blob, &mut self.next_blob);
         std::mem::swap(&mut self.joins, &mut self.next_joins);
+    }
+
+    /// Counts long values in the session's memory; short ones are kept for what comes next.
+    #[inline]
+    fn count_values(&mut self) {
+        let bytes = self.value.capacity() + self.next_value.capacity();
+        self.memory.count_values(if bytes > VALUES_KEPT { bytes as u64 } else { 0 });
+    }
+
+    /// Lets a long value of the step before go.
+    #[inline]
+    fn let_go_of_value(&mut self) {
+        if self.next_value.capacity() > VALUES_KEPT {
+            self.next_value = Vec::new();
+        }
+        self.count_values();
     }
 
     /// Tells the recorder, if there is one, that the value of the last key was read.
@@ -298,7 +318,9 @@ impl Cursor {
         }
         // Read for this call: its memory is not kept for the next value.
         self.value()?;
-        Ok(Bytes::from(std::mem::take(&mut self.value)))
+        let value = std::mem::take(&mut self.value);
+        self.count_values();
+        Ok(Bytes::from(value))
     }
 
     /// A step with the value, which fails as if it had not been made.
@@ -326,6 +348,7 @@ impl Cursor {
             }
             self.swap_values();
             (self.gap, self.direction) = passed;
+            self.let_go_of_value();
         }
         self.tell_value();
         Ok(Some((&self.key, &self.value)))
@@ -395,6 +418,9 @@ impl Cursor {
             };
             if bound {
                 self.swap_values();
+                if self.blob.is_none() {
+                    self.let_go_of_value();
+                }
                 self.goes_on = true;
                 return Ok(true);
             }
