@@ -90,9 +90,9 @@ pub struct Options {
     /// whose commits are read there. A store opens without it, and says at a commit that is there what is
     /// missing. No other store may have the same.
     pub lower: Option<Arc<dyn Disk>>,
-    /// The most files of chunks that it has open, beside the one that is written. `None`: all stores and
-    /// sessions of the process together have as many files open as the system lets the process have, less
-    /// a reserve (see [`crate::SessionOptions::max_open_files`]).
+    /// The most files of chunks that it has open, beside the one that is written, and of the index as many
+    /// again. `None`: all stores and sessions of the process together have as many files open as the system
+    /// lets the process have, less a reserve (see [`crate::SessionOptions::max_open_files`]).
     pub max_open_files: Option<usize>,
     /// Identity of a store that is created, which no other store may have. `None` has the disk draw it
     /// ([`crate::disk::Disk::entropy`]); only tests give it. `Some(0)` is refused.

@@ -157,6 +157,18 @@ struct Pool {
     most: AtomicU64,
     /// Files that are open and may not be closed.
     pinned: AtomicU64,
+    /// Queues of reads that there are, each of which may have a descriptor of its own.
+    queues: AtomicU64,
+}
+
+/// A place among the queues of reads that have descriptors of their own, which it gives back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct QueuePlace(Arc<Pool>);
+
+impl Drop for QueuePlace {
+    fn drop(&mut self) {
+        self.0.queues.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Pool {
@@ -338,6 +350,14 @@ impl OpenFiles {
     /// The open file in `slot` counts until it is closed, and is needed by nobody; no other is closed for it now.
     pub(crate) fn leave(&self, slot: &Arc<Slot>) {
         self.pool.leave(slot);
+    }
+
+    /// A place for a queue of reads, unless a quarter as many have one as files may be open: no file is closed for
+    /// them, and those who look something up may be any number of threads.
+    pub(crate) fn queue_place(&self) -> Option<QueuePlace> {
+        let before = self.pool.queues.fetch_add(1, Ordering::Relaxed);
+        let place = QueuePlace(Arc::clone(&self.pool));
+        (before < (self.pool.most() as u64 / 4).max(1)).then_some(place)
     }
 
     /// One file more is open that may not be closed, until it is unpinned.

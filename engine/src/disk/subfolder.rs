@@ -2,6 +2,7 @@
 //!
 //! With it one store can keep another in a folder of its own, and still say how much was written.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Access, Disk, File, Linked, Lock, Mode, Queue};
@@ -22,6 +23,8 @@ pub(crate) struct Subfolder {
     disk: Arc<dyn Disk>,
     name: String,
     root: String,
+    /// Where it is in the system's tree of folders.
+    folder: Option<PathBuf>,
     traffic: Arc<FolderCounters>,
 }
 
@@ -35,7 +38,8 @@ impl Subfolder {
     /// The folder `name`, which is made by [`Subfolder::make`] if it is not there.
     pub(crate) fn new(disk: Arc<dyn Disk>, name: &str) -> Arc<Subfolder> {
         let root = format!("{}/{name}", disk.root());
-        Arc::new(Subfolder { disk, name: name.to_owned(), root, traffic: Arc::default() })
+        let folder = disk.folder().map(|folder| folder.join(name));
+        Arc::new(Subfolder { disk, name: name.to_owned(), root, folder, traffic: Arc::default() })
     }
 
     /// Makes the folder; does nothing when it is there.
@@ -107,6 +111,14 @@ impl Disk for Subfolder {
 
     fn link_or_copy(&self, from: &str, to: &str) -> Result<Linked> {
         self.disk.link_or_copy(&self.inner(from), &self.inner(to))
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    fn open_files_max(&self) -> Option<u64> {
+        self.disk.open_files_max()
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {

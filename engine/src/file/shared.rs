@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use super::piecewise::PiecewiseRemoval;
 use super::removals::Removals;
 use super::spare::SpareFiles;
-use crate::disk::open_files::{OpenFiles, Slot};
+use crate::disk::open_files::{OpenFiles, QueuePlace, Slot};
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::sync::{AtomicBool, Ordering};
@@ -50,6 +50,11 @@ impl Counted {
     /// The most files that are open.
     pub fn files_max(&self) -> usize {
         self.files.most()
+    }
+
+    /// A place for a queue of reads, unless enough of them have one.
+    pub(crate) fn queue_place(&self) -> Option<QueuePlace> {
+        self.files.queue_place()
     }
 
     /// Whether half of the files that may be open are not durable yet, so that they cannot be closed.

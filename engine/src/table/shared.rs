@@ -11,6 +11,7 @@ mod observing;
 mod options;
 pub mod paths;
 mod pins;
+mod scratch;
 mod segment_store;
 mod unsynced;
 
@@ -23,5 +24,6 @@ pub use options::{
 };
 pub use paths::tell_doubt;
 pub use pins::{Files, PinnedFiles, Pins};
-pub use segment_store::{Scratch, SegmentStore};
+pub use scratch::Scratch;
+pub use segment_store::SegmentStore;
 pub use unsynced::Unsynced;

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::table::check::{Report, Selection, check_selected};
 use varvite::{Batch, Kind, Log, Session, SessionOptions, SnapshotContent, Table, TableOptions};
 
+use crate::hooked_disk::HookedDisk;
 use crate::random::Random;
 
 fn options(log: Log) -> SessionOptions {
@@ -195,4 +197,38 @@ fn what_is_not_there_is_not_sound() {
         let outcome = check_selected(&disk, &selection, |_| ControlFlow::Continue(()));
         assert_eq!(outcome.unwrap_err().kind(), Kind::Missing, "{selection:?}");
     }
+}
+
+/// What names files is read again where something is wrong, but once, and not once for each file.
+#[test]
+fn many_damaged_files_do_not_have_the_log_read_as_often() {
+    let read = |damaged: usize| {
+        let (memory, session) = store();
+        session.close().unwrap();
+        let shared: Arc<dyn Disk> = memory.clone();
+        let names = memory.files().into_iter().filter(|name| name.ends_with(".segment"));
+        for name in names {
+            let bytes = damage(&memory, &name);
+            let found = part(&shared, &Selection::default()).findings.len();
+            if found > damaged {
+                memory.replace(&name, bytes).unwrap();
+                break;
+            }
+        }
+        let counts = Arc::new([(); 2].map(|()| AtomicU64::new(0)));
+        let told = Arc::clone(&counts);
+        let disk: Arc<dyn Disk> = HookedDisk::counting_reads(memory, move |path, bytes| {
+            let place = usize::from(path.starts_with("snapshots/"));
+            if path.starts_with("log/") || place == 1 {
+                told[place].fetch_add(bytes as u64, SeqCst);
+            }
+        });
+        let report = part(&disk, &Selection::default());
+        assert!(report.findings.len() >= damaged, "{:?}", report.findings);
+        [counts[0].load(SeqCst), counts[1].load(SeqCst)]
+    };
+    let ([log_of_none, manifests_of_none], [log, manifests]) = (read(0), read(5));
+    assert!(log_of_none > 0 && manifests_of_none > 0);
+    assert!(log <= 2 * log_of_none, "{log} bytes of the log, {log_of_none} in a sound store");
+    assert!(manifests <= 2 * manifests_of_none, "{manifests} of {manifests_of_none}");
 }

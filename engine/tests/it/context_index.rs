@@ -218,3 +218,27 @@ fn a_reader_takes_what_is_newer_from_the_pack() {
         assert!(store.stats().chunks > 2);
     }
 }
+
+/// The index keeps to the store's number of open files.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_index_has_no_more_files_open_than_it_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = varvite::disk::os::OsDisk::create(folder.path()).unwrap();
+    let options = Options { max_open_files: Some(4), ..options(Index::Always) };
+    let mut store = Store::create(disk.clone(), options.clone()).unwrap();
+    let hashes: Vec<_> = (0..150).map(|number| commit(&mut store, number).unwrap()).collect();
+    store.close().unwrap();
+    let segments = disk.list("index/segments").unwrap().len();
+    assert!(segments > 8, "{segments}");
+    for reads_only in [false, true] {
+        let open = if reads_only { Store::open_read_only } else { Store::open };
+        let store = open(disk.clone(), options.clone()).unwrap();
+        finds_all(&store, &hashes);
+        let index = folder.path().canonicalize().unwrap().join("index/segments");
+        let all = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let in_index = |to: std::path::PathBuf| to.starts_with(&index);
+        let open = all.filter(|entry| std::fs::read_link(entry.path()).is_ok_and(in_index)).count();
+        assert!((1..=4).contains(&open), "{open} of {segments} files");
+    }
+}

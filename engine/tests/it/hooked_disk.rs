@@ -26,14 +26,15 @@ pub enum Call {
     Len,
     /// A read given to a queue, which does it when it is asked for a completion.
     Submit,
+    /// A queue is made.
+    Queue,
 }
 
 impl Call {
     /// Whether it changes what is on the disk, or makes a change durable.
     pub fn changes(self) -> bool {
-        let reads =
-            [Call::Open(Mode::Read), Call::List, Call::Exists, Call::Read, Call::Len, Call::Submit];
-        !reads.contains(&self)
+        let reads = [Call::Open(Mode::Read), Call::List, Call::Exists, Call::Read, Call::Len];
+        !reads.contains(&self) && ![Call::Submit, Call::Queue].contains(&self)
     }
 }
 
@@ -51,6 +52,8 @@ pub struct HookedDisk {
     fails: Option<Fails>,
     reads: Option<Reads>,
     locked: Arc<AtomicBool>,
+    /// Whether what was opened to read cannot be synced, as on NTFS.
+    is_strict: bool,
 }
 
 impl HookedDisk {
@@ -67,7 +70,14 @@ impl HookedDisk {
         locked: Arc<AtomicBool>,
         before: impl Fn(Call, &str) + Send + Sync + 'static,
     ) -> Arc<HookedDisk> {
-        Arc::new(HookedDisk { inner, before: Arc::new(before), fails: None, reads: None, locked })
+        let (before, is_strict) = (Arc::new(before), false);
+        Arc::new(HookedDisk { inner, before, fails: None, reads: None, locked, is_strict })
+    }
+
+    /// A file that was opened by [`Mode::Read`] refuses to be synced, as those of NTFS do.
+    pub fn strict(inner: Arc<dyn Disk>) -> Arc<HookedDisk> {
+        let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
+        Arc::new(HookedDisk { inner, before, fails: None, reads: None, locked, is_strict: true })
     }
 
     /// `reads` is told of each file's reads: its path, and how many bytes.
@@ -76,7 +86,8 @@ impl HookedDisk {
         reads: impl Fn(&str, usize) + Send + Sync + 'static,
     ) -> Arc<HookedDisk> {
         let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
-        Arc::new(HookedDisk { inner, before, fails: None, reads: Some(Arc::new(reads)), locked })
+        let reads: Option<Reads> = Some(Arc::new(reads));
+        Arc::new(HookedDisk { inner, before, fails: None, reads, locked, is_strict: false })
     }
 
     /// After each write `fails` is asked whether to say that it failed; its bytes are there then.
@@ -85,7 +96,8 @@ impl HookedDisk {
         fails: impl Fn(&str) -> bool + Send + Sync + 'static,
     ) -> Arc<HookedDisk> {
         let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
-        Arc::new(HookedDisk { inner, before, fails: Some(Arc::new(fails)), reads: None, locked })
+        let fails: Option<Fails> = Some(Arc::new(fails));
+        Arc::new(HookedDisk { inner, before, fails, reads: None, locked, is_strict: false })
     }
 }
 
@@ -114,7 +126,8 @@ impl Disk for HookedDisk {
         (self.before)(Call::Open(mode), path);
         let inner = self.inner.open(path, mode, access)?;
         let (before, fails) = (Arc::clone(&self.before), self.fails.clone());
-        Ok(Arc::new(HookedFile { inner, before, fails, reads: self.reads.clone() }))
+        let refuses_sync = self.is_strict && mode == Mode::Read;
+        Ok(Arc::new(HookedFile { inner, before, fails, reads: self.reads.clone(), refuses_sync }))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -165,6 +178,7 @@ impl Disk for HookedDisk {
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
+        (self.before)(Call::Queue, "");
         let before = Arc::clone(&self.before);
         Ok(Box::new(HookedQueue { inner: SerialQueue::new(depth), before }))
     }
@@ -213,6 +227,7 @@ struct HookedFile {
     before: Hook,
     fails: Option<Fails>,
     reads: Option<Reads>,
+    refuses_sync: bool,
 }
 
 impl fmt::Debug for HookedFile {
@@ -247,6 +262,9 @@ impl File for HookedFile {
 
     fn sync(&self) -> Result<()> {
         self.tell(Call::Sync);
+        if self.refuses_sync {
+            return Err(Error::new(Kind::Io, "access is denied: it was opened to read"));
+        }
         self.inner.sync()
     }
 

@@ -80,6 +80,7 @@ mod lock_order; // files go while the folder's lock is held
 mod log; // live tables, by example
 mod log_crash; // live tables through crashes and failing calls
 mod log_files; // log and checkpoint: golden, damaged, mutated; bodies of fuzz targets
+mod lost_snapshots; // sessions whose folder of snapshots is gone: nothing is removed, and it is told
 mod memory_budget; // what a session takes of its one number of memory
 mod merge_control; // pausing and resuming merges, working ahead, and closing in the middle
 mod model; // models: the same meaning in the least code
@@ -109,6 +110,7 @@ mod snapshot_retry; // snapshots saved or deleted by a process that was killed, 
 mod space; // how much disk a table takes over what is alive
 mod store_files; // mutated manifests, session files and appended files; bodies of fuzz targets
 mod story; // a fixed workload that touches every operation
+mod synced_to_write; // where only what was opened to write can be synced, everything that comes from elsewhere is
 mod table_machine;
 mod table_observer; // random steps on a session and on its model
 mod thread_bounds; // what threads may share, at compile time

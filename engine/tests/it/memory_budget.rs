@@ -295,3 +295,36 @@ fn the_deletes_that_ranges_become_are_charged() {
     drop((table, session));
     assert_eq!(cache.stats().charged_bytes, 0);
 }
+
+/// Long values are counted as long as a cursor stands at them, in pages and in blob files, and kept no longer.
+#[test]
+fn a_cursor_counts_the_long_value_at_hand_and_lets_it_go() {
+    const LONG: usize = 4 << 20;
+    for blob_min_bytes in [None, Some(300)] {
+        let cache = Cache::new(64 << 20);
+        let options = SessionOptions { cache: Some(Arc::clone(&cache)), ..Default::default() };
+        let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+        let options = TableOptions { blob_min_bytes, ..TableOptions::default() };
+        let mut table = session.create_table("t", options).unwrap();
+        table.update(Batch::new().insert(b"a", &vec![1; LONG]).insert(b"b", b"short")).unwrap();
+        table.work(u64::MAX).unwrap();
+        let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+        session.save_snapshot("s", content).unwrap();
+        drop(table);
+        let snapshot = session.open_snapshot("s", &OpenSnapshot::default()).unwrap();
+        let table = &snapshot.tables[0];
+        // What is read for the first time and kept is counted then.
+        assert_eq!(table.iter().count(), 2);
+        let before = cache.stats().charged_bytes;
+        let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded).unwrap();
+        assert_eq!(cursor.next().unwrap().unwrap().1.len(), LONG);
+        let there = cache.stats().charged_bytes - before;
+        assert!(there >= LONG as u64, "{there} bytes beside a value of {LONG}");
+        assert_eq!(cursor.next().unwrap(), Some((&b"b"[..], &b"short"[..])));
+        assert_eq!(cursor.value().unwrap(), b"short");
+        let after = cache.stats().charged_bytes - before;
+        assert!(after < 1 << 20, "{after} bytes when it is passed");
+        drop(cursor);
+        assert!(cache.stats().charged_bytes <= before);
+    }
+}

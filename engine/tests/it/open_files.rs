@@ -298,3 +298,91 @@ fn what_is_not_durable_is_made_so_before_it_takes_all_files() {
     assert!(session.is_poisoned());
     table.lookup(&[key(1)]).unwrap();
 }
+
+/// However many threads look something up at one moment, few queues are made, each of which may take a descriptor.
+#[test]
+fn many_threads_make_few_queues() {
+    const THREADS: usize = 40;
+    let memory = MemoryDisk::seeded(1);
+    let model = saved(&(Arc::<MemoryDisk>::clone(&memory) as _));
+    let queues = Arc::new(AtomicUsize::new(0));
+    let (count, all) = (Arc::clone(&queues), std::sync::Barrier::new(THREADS));
+    let met = std::sync::Mutex::new(std::collections::HashSet::new());
+    let is_counted = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let now = Arc::clone(&is_counted);
+    let disk = HookedDisk::new(memory, move |call, path| {
+        count.fetch_add(usize::from(call == Call::Queue), SeqCst);
+        let is_page = call == Call::Read && path.starts_with("segments/") && now.load(SeqCst);
+        // At its first read each waits for the others, so that all have a queue at one moment.
+        if is_page && met.lock().unwrap().insert(std::thread::current().id()) {
+            all.wait();
+        }
+    });
+    let session = Session::open_read_only(disk, options(16)).unwrap();
+    let snapshot = session.open_snapshot("s", &OpenSnapshot::default()).unwrap();
+    let (table, keys) = (&snapshot.tables[0], model.keys().collect::<Vec<_>>());
+    table.lookup(&keys).unwrap();
+    for _ in 0..2 {
+        std::thread::scope(|scope| {
+            let look = || {
+                let values = table.lookup(&keys).unwrap();
+                assert!(values.iter().eq(keys.iter().map(|key| Some(&*model[*key]))));
+            };
+            is_counted.store(true, SeqCst);
+            for _ in 0..THREADS {
+                scope.spawn(look);
+            }
+        });
+        is_counted.store(false, SeqCst);
+    }
+    let queues = queues.load(SeqCst);
+    assert!((1..=4).contains(&queues), "{queues} queues for 16 files");
+}
+
+/// A page that says what a file is may be damaged like any other, which no reload mends.
+#[test]
+fn a_damaged_first_page_is_damage_to_a_reader_too() {
+    let memory = MemoryDisk::seeded(1);
+    let disk: Arc<dyn Disk> = Arc::<MemoryDisk>::clone(&memory);
+    let model = saved(&disk);
+    let reader = Session::open_read_only(Arc::clone(&disk), options(1)).unwrap();
+    let snapshot = reader.open_snapshot("s", &OpenSnapshot::default()).unwrap();
+    let table = &snapshot.tables[0];
+    compare(table, &model).unwrap();
+    let mut told = 0;
+    for name in disk.list("segments").unwrap() {
+        let path = format!("segments/{name}");
+        let right = bytes(&*disk, &path).unwrap();
+        let mut wrong = right.clone();
+        wrong[100] ^= 1;
+        memory.replace(&path, wrong).unwrap();
+        if let Err(error) = compare(table, &model) {
+            assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+            told += 1;
+        }
+        memory.replace(&path, right).unwrap();
+        compare(table, &model).unwrap();
+    }
+    assert!(told > 5, "{told}");
+}
+
+/// Only a manifest that is gone says so; a disk that does not answer does not.
+#[test]
+fn a_lost_file_beside_a_failing_disk_is_no_deletion() {
+    let sim = SimDisk::new(1);
+    saved(&(Arc::clone(&sim) as _));
+    let name = sim.list("segments").unwrap().remove(0);
+    sim.remove(&format!("segments/{name}")).unwrap();
+    let mut failed = 0;
+    for fault in [Fault::Open, Fault::Read] {
+        for n in 1..40 {
+            let reader = Session::open_read_only(Arc::clone(&sim) as _, options(4)).unwrap();
+            sim.fail_at(n, fault);
+            let error = reader.open_snapshot("s", &OpenSnapshot::default()).unwrap_err();
+            sim.disarm();
+            assert!(!error.detail().contains("was deleted"), "{fault:?} {n}: {error}");
+            failed += usize::from(error.kind() == Kind::Io);
+        }
+    }
+    assert!(failed > 2, "{failed}");
+}

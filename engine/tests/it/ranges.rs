@@ -373,3 +373,71 @@ fn a_single_get_says_what_a_lookup_says() {
     }
     assert!(session.stats().keys_looked_up >= 3 * 70 * 3);
 }
+
+/// A cursor stands where it stood after a step that failed, and its value is that of the key it gave there.
+#[test]
+fn a_failed_step_leaves_the_value_of_the_step_before() {
+    let sim = SimDisk::new(7);
+    let session = Session::create(Arc::clone(&sim) as Arc<_>, SessionOptions::default()).unwrap();
+    let table = filled(&session, 1_500);
+    let content: Vec<_> = table.iter().map(Result::unwrap).collect();
+    let (mut failed, mut n) = ([0; 2], 0);
+    for (place, reverse) in [false, true].into_iter().enumerate() {
+        n = 0;
+        loop {
+            n += 1;
+            let mut cursor = table.cursor(Unbounded, Unbounded).unwrap();
+            if reverse {
+                cursor.seek_last();
+            }
+            sim.fail_at(n, Fault::Read);
+            let mut last = None;
+            let (mut is_over, mut has_failed) = (false, false);
+            while !is_over && !has_failed {
+                match if reverse { cursor.previous_key() } else { cursor.next_key() } {
+                    Ok(Some(key)) => last = Some(key.to_vec()),
+                    Ok(None) => is_over = true,
+                    Err(error) => {
+                        assert_eq!(error.kind(), Kind::Io, "{error}");
+                        has_failed = true;
+                    }
+                }
+            }
+            sim.disarm();
+            if is_over {
+                break;
+            }
+            let Some(last) = last else { continue };
+            let expected = content.iter().find(|(key, _)| key[..] == last[..]).unwrap();
+            assert!(cursor.value().unwrap() == &*expected.1, "{reverse}, read {n}");
+            failed[place] += 1;
+        }
+    }
+    assert!(failed.iter().all(|count| *count > 10) && n > 10, "{failed:?}");
+}
+
+/// The same where the host's operator fails for the next key, whose newest upsert was taken by then.
+#[test]
+fn an_operator_that_fails_leaves_the_value_of_the_step_before() {
+    let fail = |_: &[u8], _: &[u8]| Err(varvite::Error::invalid("as ordered"));
+    let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default()).unwrap();
+    let options = TableOptions { write_buffer_bytes: 64, ..TableOptions::default() };
+    let options = options.with_operator(MergeOperator::fallible("fails", fail));
+    let mut table = session.create_table("t", options).unwrap();
+    session.pause_merges(u64::MAX);
+    // Two buffers, so that the two upserts of one key meet in the cursor only.
+    table.update(Batch::new().insert(b"a", b"1").insert(b"c", &[3; 64])).unwrap();
+    table.update(Batch::new().upsert(b"b", b"older").insert(b"d", &[4; 64])).unwrap();
+    table.update(Batch::new().upsert(b"b", b"newer").insert(b"e", &[5; 64])).unwrap();
+    let mut cursor = table.cursor(Unbounded, Unbounded).unwrap();
+    assert_eq!(cursor.next_key().unwrap(), Some(&b"a"[..]));
+    for _ in 0..2 {
+        assert_eq!(cursor.next_key().unwrap_err().kind(), Kind::Invalid);
+        assert_eq!(cursor.value().unwrap(), b"1");
+    }
+    cursor.seek(b"c");
+    assert_eq!(cursor.next_key().unwrap(), Some(&b"c"[..]));
+    assert_eq!(cursor.previous_key().unwrap(), Some(&b"c"[..]));
+    assert_eq!(cursor.previous_key().unwrap_err().kind(), Kind::Invalid);
+    assert_eq!(cursor.value().unwrap(), [3; 64]);
+}

@@ -266,6 +266,7 @@ impl HashIndex {
             seed: Some(combine(self.covered.store, self.covered.epoch).max(1)),
             cache,
             queue_depth: 16,
+            max_open_files: self.options.max_open_files,
             ..SessionOptions::default()
         }
     }

@@ -214,17 +214,54 @@ pub fn names_in(disk: &dyn Disk, folder: &str) -> Result<Vec<String>> {
     }
 }
 
-/// Makes those of a session's folders that a copy of it has left out. Durable with the names in the root folder.
-pub fn make_left_out(disk: &dyn Disk) -> Result<()> {
-    for folder in [SEGMENTS, SNAPSHOTS] {
-        if let Err(error) = disk.list(folder) {
-            if error.kind() != Kind::Missing {
-                return Err(error);
-            }
-            disk.create_directory(folder)?;
-        }
+/// Whether a folder of a session is not there, which a copy of it may have left out because it was empty.
+fn is_left_out(disk: &dyn Disk, folder: &str) -> Result<bool> {
+    match disk.list(folder) {
+        Err(error) if error.kind() == Kind::Missing => Ok(true),
+        names => names.map(|_| false),
     }
-    Ok(())
+}
+
+/// Makes `folder` of a session, durably, where a copy of it has left it out.
+pub fn make_left_out(disk: &dyn Disk, folder: &str) -> Result<()> {
+    if !is_left_out(disk, folder)? {
+        return Ok(());
+    }
+    disk.create_directory(folder)?;
+    sync_names(disk, "")
+}
+
+/// `Corrupt`, where the folder of snapshots is not there beside files that nothing names: then it was not left
+/// out because it was empty, as far as is known. `is_unnamed` says of a file in that of segments whether
+/// anything else names it.
+pub fn lost_snapshots(disk: &dyn Disk, is_unnamed: impl Fn(&str) -> bool) -> Result<Option<Error>> {
+    if !is_left_out(disk, SNAPSHOTS)? {
+        return Ok(None);
+    }
+    let names = names_in(disk, SEGMENTS)?;
+    let unnamed = names.iter().filter(|name| is_unnamed(name)).count();
+    Ok((unnamed > 0).then(|| {
+        Error::new(
+            Kind::Corrupt,
+            format!(
+                "{SNAPSHOTS}/ is not there, and {unnamed} files in {SEGMENTS}/ may be what its snapshots need: \
+                 put it back, or make an empty folder of that name to do without them; until then no file is \
+                 removed, and no snapshot is saved"
+            ),
+        )
+    }))
+}
+
+/// What an error means to whoever saves a snapshot: without the folder, where to look for it.
+pub fn unless_left_out(disk: &dyn Disk, error: Error) -> Error {
+    if error.kind() != Kind::Missing || !matches!(is_left_out(disk, SNAPSHOTS), Ok(true)) {
+        return error;
+    }
+    Error::missing(format!(
+        "{SNAPSHOTS}/ is not there, so no snapshot can be saved: put it back, or make an empty folder of that \
+         name, and open the session at {} again",
+        disk.root()
+    ))
 }
 
 /// Makes the folders of a session, durably. What is there and empty is made anew: a sync after which its
@@ -281,7 +318,9 @@ pub fn make_names_durable(
         }
     }
     sync_names(&**disk, "")?;
-    sync_names(&**disk, SNAPSHOTS)?;
+    if !is_left_out(&**disk, SNAPSHOTS)? {
+        sync_names(&**disk, SNAPSHOTS)?;
+    }
     for number in saved.iter().rev().skip(1) {
         disk.remove(&paths::saved(*number))?;
     }
@@ -304,7 +343,7 @@ pub fn saves(disk: &dyn Disk) -> Result<Vec<u64>> {
 /// The manifest has another name then, and the first one may be back after a crash. It goes by a new,
 /// empty file that takes it over and is removed: what was deleted never gets its name back.
 pub fn end_deletions(disk: &Arc<dyn Disk>) -> Result<Option<String>> {
-    let names = disk.list(SNAPSHOTS)?;
+    let names = names_in(&**disk, SNAPSHOTS)?;
     let names: Vec<_> = names.iter().filter_map(|name| paths::deleted_name(name)).collect();
     if names.is_empty() {
         return Ok(None);
@@ -583,7 +622,8 @@ pub fn lost_or_deleted(disk: &dyn Disk, manifest: &Manifest, error: Error) -> Er
     // Only now: a manifest goes before the files that it names.
     match read_manifest(disk, manifest.header.store, &manifest.name) {
         Ok(now) if now == *manifest => error,
-        Err(now) if now.kind() != Kind::Missing && !is_missing => error,
+        // What cannot be read is not gone.
+        Err(now) if now.kind() != Kind::Missing => error,
         _ => deleted_meanwhile(&manifest.name),
     }
 }

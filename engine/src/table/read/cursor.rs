@@ -21,6 +21,9 @@ use crate::table::merge::Input;
 use crate::table::runs::{NearestKey, PlaceMemory, Run, RunPlace, Seek};
 use crate::trace::{Bounds, Steps};
 
+/// Memory for values above this is let go when they are passed, and counted until then.
+const VALUES_KEPT: usize = 64 << 10;
+
 /// Where the cursor stands between keys: at an end, or beside the key that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gap {
@@ -71,8 +74,9 @@ pub struct Cursor {
     key: Vec<u8>,
     /// The key in work, until the step is done.
     next_key: Vec<u8>,
-    /// What the sources say of it.
-    said: Unjoined,
+    /// What the sources say of the key that the last step gave, at `given`, and of the key in work, at the other place.
+    said: [Unjoined; 2],
+    given: usize,
     memory: PlaceMemory,
     /// Whether a recorder is told of what the cursor gives, and the steps that it was not told of yet.
     is_traced: bool,
@@ -133,7 +137,8 @@ impl Cursor {
             goes_on: false,
             key: Vec::new(),
             next_key: Vec::new(),
-            said: Unjoined::default(),
+            said: Default::default(),
+            given: 0,
         };
         cursor.seek_first();
         cursor
@@ -206,8 +211,11 @@ impl Cursor {
 
     /// The next binding, or `None` at the upper bound. Within the pages at hand it reads nothing; the
     /// first step after a seek or a turn reads a page of each run that may have it, later ones up to 64 KiB
-    /// at a time, or a page of a run that they come to. A value in a blob file is read. `Io`, `Corrupt`,
-    /// `Closed`, or `Missing` beside [another process](View), after which the cursor stands where it stood.
+    /// at a time, or a page of a run that they come to. A value in a blob file is read, however long it is:
+    /// where a table may have some of more than 16 MiB, which only [`crate::Session::write_value`] makes, step
+    /// with [`Cursor::next_key`] and read these in pieces, by [`View::find`]. `Io`, `Corrupt`, `Closed`, `Invalid`
+    /// for a value that memory has no room for, or `Missing` beside [another process](View), after which the
+    /// cursor stands where it stood.
     #[allow(clippy::should_implement_trait)] // It lends its memory, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.step_whole(Direction::Forward)
@@ -228,22 +236,48 @@ impl Cursor {
         Ok(self.step(Direction::Backward)?.then_some(&self.key))
     }
 
-    /// The value of the key that the last step gave; reads it now if it is in a blob file, and joins it if it has
-    /// upserts. `Io`, `Corrupt`, `Closed`, or `Missing` beside [another process](View), and what the table's merge
+    /// The value of the key that the last step gave, also after one that failed; reads it now if it is in a
+    /// blob file, and joins it if it has upserts. `Io`, `Corrupt`, `Closed`, or `Missing` beside
+    /// [another process](View); `Invalid` for a value that memory has no room for, and what the table's merge
     /// operator fails with.
     pub fn value(&mut self) -> Result<&[u8]> {
-        if !self.said.is_whole() {
-            self.said.join(&self.view.store, self.view.operator.as_ref())?;
-        }
+        self.join(self.given)?;
         self.tell_value();
-        Ok(&self.said.value)
+        Ok(&self.said[self.given].value)
+    }
+
+    /// Makes the value at a place whole.
+    #[inline]
+    fn join(&mut self, place: usize) -> Result<()> {
+        if !self.said[place].is_whole() {
+            self.said[place].join(&self.view.store, self.view.operator.as_ref())?;
+            self.count_values();
+        }
+        Ok(())
+    }
+
+    /// Counts long values in the session's memory; short ones are kept for what comes next.
+    #[inline]
+    fn count_values(&mut self) {
+        let bytes = self.said[0].held_bytes() + self.said[1].held_bytes();
+        self.memory.count_values(if bytes > VALUES_KEPT { bytes as u64 } else { 0 });
+    }
+
+    /// Lets a long value of the step before go.
+    #[inline]
+    fn let_go_of_value(&mut self) {
+        let before = &mut self.said[1 - self.given];
+        if before.held_bytes() > VALUES_KEPT {
+            *before = Unjoined::default();
+        }
+        self.count_values();
     }
 
     /// Tells the recorder, if there is one, that the value of the last key was read.
     #[inline]
     fn tell_value(&mut self) {
         if let Some(steps) = &mut self.steps {
-            steps.value(&self.said.value);
+            steps.value(&self.said[self.given].value);
         }
     }
 
@@ -256,13 +290,15 @@ impl Cursor {
     /// As [`Cursor::value`], once.
     #[inline]
     pub(super) fn take_value(&mut self) -> Result<Bytes> {
-        if self.said.is_whole() {
+        if self.said[self.given].is_whole() {
             self.tell_value();
-            return Ok(Bytes::from(&self.said.value[..]));
+            return Ok(Bytes::from(&self.said[self.given].value[..]));
         }
         // Made for this call: its memory is not kept for the next value.
         self.value()?;
-        Ok(Bytes::from(std::mem::take(&mut self.said.value)))
+        let value = std::mem::take(&mut self.said[self.given].value);
+        self.count_values();
+        Ok(Bytes::from(value))
     }
 
     /// A step with the value, which fails as if it had not been made.
@@ -270,23 +306,26 @@ impl Cursor {
         if !self.step(direction)? {
             return Ok(None);
         }
-        if !self.said.is_whole() {
+        if !self.said[self.given].is_whole() {
             // Until the value is there it stands where it stood, also when the host's operator panics.
+            self.given = 1 - self.given;
             let before = match direction {
                 Direction::Forward => Gap::Before,
                 Direction::Backward => Gap::After,
             };
             let passed = (std::mem::replace(&mut self.gap, before), self.direction.take());
-            if let Err(error) = self.value().map(drop) {
+            if let Err(error) = self.join(1 - self.given) {
                 if let Some(mut steps) = self.steps.take() {
                     steps.fail();
                 }
                 return Err(error);
             }
             (self.gap, self.direction) = passed;
+            self.given = 1 - self.given;
+            self.let_go_of_value();
         }
         self.tell_value();
-        Ok(Some((&self.key, &self.said.value)))
+        Ok(Some((&self.key, &self.said[self.given].value)))
     }
 
     /// Moves to the next bound key; false at the end.
@@ -353,6 +392,10 @@ impl Cursor {
             };
             if bound {
                 self.goes_on = true;
+                self.given = 1 - self.given;
+                if self.said[self.given].is_whole() {
+                    self.let_go_of_value();
+                }
                 return Ok(true);
             }
         }
@@ -520,6 +563,7 @@ impl Cursor {
 
     /// Gathers what the sources say of the key, newest first, and moves them past it; whether it is bound.
     fn pass_key(&mut self, direction: Direction) -> Result<bool> {
+        let work = 1 - self.given;
         let mut oldest: Option<EntryKind> = None;
         // The first source stands at the key.
         let mut at_key = self.order.first();
@@ -528,7 +572,7 @@ impl Cursor {
             match oldest {
                 None => {
                     oldest = Some(entry.kind);
-                    self.said.begin(&self.view.store, entry)?;
+                    self.said[work].begin(&self.view.store, entry)?;
                 }
                 // What was deleted leaves the upserts as they are.
                 Some(EntryKind::Upsert) if entry.kind == EntryKind::Delete => {
@@ -536,7 +580,7 @@ impl Cursor {
                 }
                 Some(EntryKind::Upsert) => {
                     oldest = Some(entry.kind);
-                    self.said.add(&self.view.store, entry)?;
+                    self.said[work].add(&self.view.store, entry)?;
                 }
                 Some(_) => {}
             }
@@ -547,6 +591,7 @@ impl Cursor {
 
     /// The same of an unfinished union: an insert or a delete ends its table, and the next one joins as something older.
     fn pass_key_of_union(&mut self, direction: Direction) -> Result<bool> {
+        let work = 1 - self.given;
         let (mut is_bound, mut from) = (false, 0);
         let mut at_key = self.order.first();
         while let Some(source) = at_key {
@@ -559,11 +604,11 @@ impl Cursor {
                     // Says nothing.
                 } else if is_bound {
                     if self.view.operator.is_some() {
-                        self.said.add(&self.view.store, entry)?;
+                        self.said[work].add(&self.view.store, entry)?;
                     }
                 } else {
                     is_bound = true;
-                    self.said.begin(&self.view.store, entry)?;
+                    self.said[work].begin(&self.view.store, entry)?;
                 }
             }
             at_key = if self.advance(source, direction)? { self.at_key() } else { None };

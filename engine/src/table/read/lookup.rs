@@ -119,6 +119,10 @@ impl View {
     /// The values of `keys`, in their order. All page reads of the batch are in flight together:
     /// about one per key that is not in memory. `Io`, `Corrupt`, `Closed`, or `Missing` beside
     /// [another process](View).
+    ///
+    /// Values are given whole, however long they are, where [`View::get`] refuses those of more than 16 MiB;
+    /// `Invalid` where memory has no room for them. Where a table may have such, which only
+    /// [`crate::Session::write_value`] makes, find them with [`View::find`].
     pub fn lookup<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Values> {
         let mut values = Values::new();
         self.lookup_into(keys, &mut values)?;
@@ -175,7 +179,7 @@ pub fn fetch(
         // Compared with the file before the memory is taken.
         blob.file.check_span(&blob.span)?;
         blob.file.file()?;
-        values.make_room(*index, blob.span.length as usize);
+        values.make_room(*index, blob.span.length)?;
     }
     let held: Vec<_> = blobs.iter().map(|it| it.blob.clone()).collect();
     blob::fetch(&mut *scratch.queue, &held, |number, at, piece| {

@@ -265,6 +265,10 @@ impl View {
     /// from an end reads a page of each run that may have the first key, all of them together. An item may be
     /// `Io`, `Corrupt`, `Closed`, or `Missing` beside [another process](View), and is the last one then.
     ///
+    /// Values are given whole, however long they are, and `Invalid` is the item of one that memory has no room
+    /// for: where there may be some of more than 16 MiB, which only [`crate::Session::write_value`] makes, go through
+    /// the [keys](Range::keys) and read these in pieces, by [`View::find`].
+    ///
     /// ```
     /// # use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
     /// # let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;

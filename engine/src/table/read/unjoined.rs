@@ -59,6 +59,12 @@ impl Unjoined {
         self.bytes.clear();
     }
 
+    /// Memory that it has.
+    #[inline]
+    pub fn held_bytes(&self) -> usize {
+        self.value.capacity() + self.bytes.capacity()
+    }
+
     /// Whether `value` is all of it.
     #[inline]
     pub fn is_whole(&self) -> bool {

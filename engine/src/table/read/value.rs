@@ -92,8 +92,8 @@ impl Value {
     }
 
     /// All of it. Reads the pages of 4 KiB that hold it, 16 at a time; several values are cheaper
-    /// together, with [`crate::Session::read_values`]. `Io`, `Corrupt`, `Closed`, or
-    /// `Missing` beside [another process](View).
+    /// together, with [`crate::Session::read_values`]. `Io`, `Corrupt`, `Closed`, `Invalid` where memory has no
+    /// room for it, or `Missing` beside [another process](View).
     pub fn read(&self) -> Result<Vec<u8>> {
         self.store.check_open()?;
         match &self.place {

@@ -1,5 +1,8 @@
 //! What a lookup found: the values of its keys, in one piece of memory.
 
+use crate::error::Result;
+use crate::table::runs::blob;
+
 /// The values found by a lookup, in the order of its keys.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
@@ -43,11 +46,13 @@ impl Values {
         self.spans.resize(count, None);
     }
 
-    /// Room for a value of `length` bytes that comes in pieces.
-    pub(in crate::table) fn make_room(&mut self, index: usize, length: usize) {
+    /// Room for a value of `length` bytes that comes in pieces; `Invalid` where there is none.
+    pub(in crate::table) fn make_room(&mut self, index: usize, length: u64) -> Result<()> {
         let start = self.bytes.len();
-        self.bytes.resize(start + length, 0);
-        self.spans[index] = Some((start, start + length));
+        let end = start + blob::make_room(&mut self.bytes, length)?;
+        self.bytes.resize(end, 0);
+        self.spans[index] = Some((start, end));
+        Ok(())
     }
 
     /// Fills in a piece of a value that room was made for.
@@ -60,5 +65,27 @@ impl Values {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(value);
         self.spans[index] = Some((start, self.bytes.len()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    #[test]
+    fn a_value_that_memory_has_no_room_for_is_refused() {
+        let mut values = Values::new();
+        values.reset(3);
+        values.make_room(0, 5).unwrap();
+        for length in [1 << 62, u64::MAX] {
+            let error = values.make_room(1, length).unwrap_err();
+            assert_eq!(error.kind(), Kind::Invalid, "{error}");
+            assert!(error.detail().contains("Value::read_at"), "{error}");
+        }
+        values.make_room(2, 3).unwrap();
+        values.fill(2, 0, b"abc");
+        assert_eq!((values.get(0), values.get(1)), (Some(&[0; 5][..]), None));
+        assert_eq!(values.get(2), Some(&b"abc"[..]));
     }
 }

@@ -279,7 +279,8 @@ impl BlobFile {
             |file| Ok(read_meta(&**file, self.meta.id)? == self.meta),
             |file| match read_identity(&**file) {
                 Ok(identity) => identity == self.meta.identity,
-                Err(error) => error.kind() == Kind::Io,
+                Err(error) if error.kind() == Kind::Io => true,
+                Err(_) => has_page(&**file, self.meta.identity, self.meta.footer_page() as u32),
             },
         )
     }
@@ -329,7 +330,8 @@ impl BlobFile {
         // The span is compared with the file before the memory is taken.
         self.check_span(span)?;
         self.file()?;
-        let mut value = Vec::with_capacity(span.length as usize);
+        let mut value = Vec::new();
+        make_room(&mut value, span.length)?;
         self.read(span, 0, span.length, |piece| value.extend_from_slice(piece))?;
         Ok(value)
     }
@@ -368,6 +370,24 @@ impl BlobFile {
             format_args!("{checksum:08x}"),
         ))
     }
+}
+
+/// Takes memory for `length` bytes more in `bytes`, and gives how many these are. `Invalid` where there is none: a
+/// value may be longer than memory, or than what an address tells.
+pub fn make_room(bytes: &mut Vec<u8>, length: u64) -> Result<usize> {
+    let room = usize::try_from(length).ok().filter(|&length| {
+        if bytes.is_empty() {
+            bytes.try_reserve_exact(length).is_ok()
+        } else {
+            bytes.try_reserve(length).is_ok()
+        }
+    });
+    room.ok_or_else(|| {
+        Error::invalid(format!(
+            "memory has no room for a value of {length} bytes: find it with View::find and read it in pieces \
+             with Value::read_at, or pass it over with keys alone"
+        ))
+    })
 }
 
 /// A value in a blob file that is held.
@@ -435,6 +455,17 @@ fn read_identity(file: &dyn File) -> Result<u64> {
     let mut page = Buffer::new(PAGE_BYTES);
     file.read_exact_at(0, &mut page.as_mut_slice()[..PAGE_BYTES])?;
     decode_header(file.path(), &page.as_slice()[..PAGE_BYTES])
+}
+
+/// Whether a page of a file is whole and of the file of this identity, unless the disk does not answer.
+pub fn has_page(file: &dyn File, identity: u64, number: u32) -> bool {
+    let mut page = Buffer::new(PAGE_BYTES);
+    let bytes = &mut page.as_mut_slice()[..PAGE_BYTES];
+    let read = file.read_exact_at(u64::from(number) * PAGE, bytes);
+    match read.and_then(|()| check_seal(file.path(), number, identity, bytes)) {
+        Ok(()) => true,
+        Err(error) => error.kind() == Kind::Io,
+    }
 }
 
 /// Checks the first page of a blob file; gives the file's identity.

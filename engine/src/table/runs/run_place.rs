@@ -90,14 +90,25 @@ enum GoalEntry {
 pub struct PlaceMemory {
     charge: Option<Charge>,
     bytes: u64,
+    /// Of these, what values take.
+    values: u64,
 }
 
 impl PlaceMemory {
     /// Counted in `charge`, if there is one, from `bytes` on.
     pub fn new(charge: Option<Charge>, bytes: u64) -> PlaceMemory {
-        let mut memory = PlaceMemory { charge, bytes: 0 };
+        let mut memory = PlaceMemory { charge, bytes: 0, values: 0 };
         memory.change(0, bytes);
         memory
+    }
+
+    /// The values that a cursor has joined take so many bytes.
+    #[inline]
+    pub fn count_values(&mut self, bytes: u64) {
+        if bytes != self.values {
+            let before = std::mem::replace(&mut self.values, bytes);
+            self.change(before, bytes);
+        }
     }
 
     /// What took `before` bytes takes `after`.

@@ -75,11 +75,13 @@ fn decode_header(path: &str, page: &[u8]) -> Result<Header> {
     Ok(header)
 }
 
-/// Whether a file, with this header, may be the one of this identity: it has no other, as far as can be known.
-fn may_be(identity: u64, header: Result<Header>) -> bool {
-    match header {
-        Ok(header) => header.identity == identity,
-        Err(error) => error.kind() == Kind::Io,
+/// Whether a file may be the one of `meta`: it has no other identity, as far as can be known. Where the first page is
+/// damaged the last one says so, too: what was named is never written over.
+fn may_be(meta: &SegmentMeta, file: &dyn File) -> bool {
+    match Segment::read_header(file) {
+        Ok(header) => header.identity == meta.identity,
+        Err(error) if error.kind() == Kind::Io => true,
+        Err(_) => blob::has_page(file, meta.identity, meta.footer.page()),
     }
 }
 
@@ -365,10 +367,8 @@ impl Segment {
     pub fn file(&self) -> Result<Arc<dyn File>> {
         match &self.file {
             SegmentFile::Own(file) => Ok(Arc::clone(file)),
-            SegmentFile::Shared(shared) => shared.file(
-                |file| Self::is_it(&self.meta, &**file),
-                |file| may_be(self.meta.identity, Self::read_header(&**file)),
-            ),
+            SegmentFile::Shared(shared) => shared
+                .file(|file| Self::is_it(&self.meta, &**file), |file| may_be(&self.meta, &**file)),
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Layout: `session` (identity and salt), `lock`, `segments/`, `snapshots/`. What is durable is the
 //! snapshots. At open every manifest is read; segments that none names are removed, unless a
-//! manifest does not parse or a file that one names is lost: then nothing is removed and
-//! [`Session::warnings`] tells.
+//! manifest does not parse, a file that one names is lost, or their folder is: then nothing is removed
+//! and [`Session::warnings`] tells.
 //!
 //! Format document: `docs/format/session.md`. Every write and sync: `docs/design/durability.md`.
 
@@ -155,7 +155,7 @@ impl Session {
         let lock = exclusive::lock(&*disk, LOCK, &exclusive::holder())?;
         // Now nobody makes another in its place.
         let (identity, salt) = read_session(&*disk)?;
-        folder::make_left_out(&*disk)?;
+        folder::make_left_out(&*disk, SEGMENTS)?;
         let undeleted = folder::end_deletions(&disk)?;
         let mut next_segment = 1;
         let mut on_disk = BTreeMap::new();
@@ -220,6 +220,11 @@ impl Session {
                 store.number_above(last);
             }
             on_disk.retain(|_, id| !files.contains_key(id));
+        }
+        // The folder of snapshots is made before anything goes, and not at all where it may have had some.
+        match folder::lost_snapshots(disk, |name| on_disk.contains_key(name))? {
+            Some(lost) => named.warnings.push(lost.detail().to_owned()),
+            None => folder::make_left_out(disk, SNAPSHOTS)?,
         }
         if let Some(log) = &log
             && log.next > 1
@@ -334,7 +339,9 @@ impl Session {
         let number = self.saves.load(Ordering::Relaxed) + 1;
         paths::check_number(self.store.disk.root(), &paths::saved(number), number)?;
         self.saves.store(number, Ordering::Relaxed);
-        self.store.disk.open(&paths::saved(number), Mode::Create, Access::Buffered)?;
+        let disk = &*self.store.disk;
+        let made = disk.open(&paths::saved(number), Mode::Create, Access::Buffered);
+        made.map_err(|error| folder::unless_left_out(disk, error))?;
         Ok(number)
     }
 

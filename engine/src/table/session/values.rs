@@ -9,8 +9,9 @@ use crate::table::runs::blob::fetch;
 
 impl Session {
     /// The bytes of `values`, in their order. Reads the pages that hold them, 16 at a time, as many in
-    /// flight together as the queue allows. `Io`, `Corrupt`, and `Closed` for a value of a session that
-    /// ended.
+    /// flight together as the queue allows. `Io`, `Corrupt`, `Closed` for a value of a session that
+    /// ended, and `Invalid` where memory has no room for all of them: read long ones in pieces, with
+    /// [`Value::read_at`].
     pub fn read_values(&self, values: &[Value]) -> Result<Values> {
         self.store.check_open()?;
         let mut all = Values::new();
@@ -24,7 +25,7 @@ impl Session {
                     // Compared with the file before the memory is taken.
                     blob.file.check_span(&blob.span)?;
                     blob.file.file()?;
-                    all.make_room(number, blob.span.length as usize);
+                    all.make_room(number, blob.span.length)?;
                     numbers.push(number);
                     blobs.push(blob.clone());
                 }

@@ -74,6 +74,11 @@ pub fn file_id(name: &str) -> Option<u64> {
     number(name.strip_suffix(SEGMENT_SUFFIX).or_else(|| name.strip_suffix(BLOB_SUFFIX))?)
 }
 
+/// The id of the segment called `name` in its folder.
+pub fn segment_id(name: &str) -> Option<u64> {
+    number(name.strip_suffix(SEGMENT_SUFFIX)?)
+}
+
 /// The path of log file `number`.
 pub fn log_file(number: u64) -> String {
     format!("{LOG}/{number:016x}{LOG_SUFFIX}")

@@ -11,9 +11,10 @@ use super::counters::{Counters, Purpose};
 use super::held_lock::HeldLock;
 use super::options::{Executor, SessionOptions};
 use super::paths::{self, SEGMENTS, tell_doubt};
+use super::scratch::Scratch;
 use super::unsynced::{Unsynced, UnsyncedFiles};
 use crate::cache::{Cache, CachedFile, Charge};
-use crate::disk::{Access, Buffer, Disk, Lock, Mode, Queue, quietly};
+use crate::disk::{Access, Disk, Lock, Mode, quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::piecewise::{PIECE_BYTES, PiecewiseRemoval};
 use crate::file::removals::Removals;
@@ -21,7 +22,7 @@ use crate::file::shared::{Counted, SharedFile};
 use crate::file::spare::SpareFiles;
 use crate::format::hash::{Salt, combine};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, lock};
-use crate::table::bytes::{FIRST_PAGE, PAGE_BYTES};
+use crate::table::bytes::FIRST_PAGE;
 use crate::table::runs::blob::{BlobBuilder, BlobFile, BlobMeta, BlobSpan, HeldBlob};
 use crate::table::runs::{Finished, Segment, SegmentBuilder, SegmentMeta, SegmentOptions};
 
@@ -91,29 +92,6 @@ struct Poisoning<'a>(&'a SegmentStore);
 impl Drop for Poisoning<'_> {
     fn drop(&mut self) {
         self.0.poison();
-    }
-}
-
-/// What a lookup needs and keeps for the next one.
-pub struct Scratch {
-    pub queue: Box<dyn Queue>,
-    buffers: Vec<Buffer>,
-    /// For what all of that takes of the session's memory, a page for each read that may be under way.
-    _charge: Option<Charge>,
-}
-
-/// About what each read takes that a queue may have under way: a page, and what is asked and answered.
-const READ_BYTES: u64 = PAGE_BYTES as u64 + 128;
-
-impl Scratch {
-    /// A buffer for one page.
-    pub fn buffer(&mut self) -> Buffer {
-        self.buffers.pop().unwrap_or_else(|| self.queue.buffer(PAGE_BYTES))
-    }
-
-    /// Keeps a buffer for the next read.
-    pub fn give_back(&mut self, buffer: Buffer) {
-        self.buffers.push(buffer);
     }
 }
 
@@ -540,7 +518,8 @@ impl SegmentStore {
     /// The counted file at `path` that was put there from elsewhere: gone with its last holder, and at
     /// once when it does not open.
     fn take_in(&self, id: u64, path: &str) -> Result<Arc<SharedFile>> {
-        let opened = self.disk.open(path, Mode::Read, self.options.access);
+        // To be synced by this handle, which must be able to write for that on some systems.
+        let opened = self.disk.open(path, Mode::Write, self.options.access);
         let file = opened.inspect_err(|_| drop(self.disk.remove(path)))?;
         let shared = SharedFile::unkept(&self.counted, path, file);
         remember(&self.files, id, &shared);
@@ -741,13 +720,7 @@ impl SegmentStore {
         if let Some(scratch) = lock(&self.scratches).pop() {
             return Ok(scratch);
         }
-        // Each read under way holds its file: keys that are in more files than that go in groups.
-        let depth = self.options.queue_depth.min(self.counted.files_max() / 4).max(1);
-        let (queue, charge) = (self.disk.queue(depth)?, self.charge());
-        if let Some(charge) = &charge {
-            charge.set(depth as u64 * READ_BYTES);
-        }
-        Ok(Scratch { queue, buffers: Vec::new(), _charge: charge })
+        Scratch::new(&*self.disk, &self.counted, self.options.queue_depth, self.charge())
     }
 
     /// Keeps a scratch with nothing under way for the next lookup.

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::table::durable::folder::{
-    lost_file, lost_session, read_manifest, read_session, snapshot_names, told_identities,
-    unfinished,
+    lost_file, lost_session, lost_snapshots, names_in, read_manifest, read_session, snapshot_names,
+    told_identities, unfinished,
 };
-use crate::table::durable::{Checkpoint, LogRecord, log_files, verify};
+use crate::table::durable::{Checkpoint, CheckpointTag, LogRecord, log_files, read_tag, verify};
 use crate::table::runs::SegmentMeta;
 use crate::table::runs::blob::BlobMeta;
-use crate::table::shared::paths::{self, SEGMENTS};
+use crate::table::shared::paths::{self, SEGMENTS, SNAPSHOTS};
 use crate::table::shared::{SegmentStore, SessionOptions};
 
 /// One thing that is wrong.
@@ -195,6 +195,7 @@ pub fn check_selected(
         sound_segments: BTreeMap::new(),
         sound_blobs: BTreeMap::new(),
         has_vanished: false,
+        now: NamedNow::default(),
     };
     let mut passes = 0;
     loop {
@@ -270,6 +271,20 @@ struct Checker<'a> {
     sound_blobs: BTreeMap<u64, BlobMeta>,
     /// Whether something went during this pass, so that what came instead is to be checked.
     has_vanished: bool,
+    /// What named files when that was looked at last in this pass.
+    now: NamedNow,
+}
+
+/// What names files, as long as it is known to be what it was.
+#[derive(Default)]
+struct NamedNow {
+    /// The names of manifests, and the greatest number of a save: each save and each deletion changes them.
+    listing: Vec<String>,
+    /// What each manifest names that was read; none where it cannot be read.
+    manifests: BTreeMap<String, Option<BTreeSet<WantedFile>>>,
+    /// Which live tables need what checkpoint and log name, none where nobody knows, and the tag of the checkpoint.
+    /// Under one checkpoint the log only grows, and what it named when the pass began is among that.
+    live: Option<(Option<CheckpointTag>, Option<LiveUsers>)>,
 }
 
 impl Checker<'_> {
@@ -279,6 +294,7 @@ impl Checker<'_> {
         damage: Option<&Error>,
         report: &mut Report,
     ) -> Result<(Needed, NeededBlobs)> {
+        self.now = NamedNow::default();
         let (mut needed, mut all) = (Needed::default(), User::default());
         let (selection, mut tables) = (self.selection, BTreeSet::new());
         let names = snapshot_names(self.disk)?;
@@ -352,6 +368,10 @@ impl Checker<'_> {
         let is_needed = |id: &&u64| needed.segments.contains_key(id) || blobs.contains_key(id);
         if self.selection.is_whole() {
             report.unreferenced = on_disk.iter().filter(|id| !is_needed(id)).count() as u64;
+            let is_unnamed = |name: &str| paths::file_id(name).is_some_and(|id| !is_needed(&&id));
+            if let Ok(Some(lost)) = lost_snapshots(self.disk, is_unnamed) {
+                report.add(SNAPSHOTS, &lost, &User::default());
+            }
         }
         // By number, so that a part says with one where the next begins.
         let blobs = blobs
@@ -364,7 +384,7 @@ impl Checker<'_> {
         let files: BTreeMap<_, _> = files.collect();
         let total_bytes = files.values().map(|(kept, _)| kept.file_bytes()).sum();
         let mut files = files.into_iter().peekable();
-        while let Some((_, (kept, user))) = files.next() {
+        while let Some(((number, _), (kept, user))) = files.next() {
             report.bytes += kept.file_bytes();
             match kept {
                 NeededFile::Blob(meta) => {
@@ -375,10 +395,15 @@ impl Checker<'_> {
                 }
                 NeededFile::Segment(meta) => self.segment_of(&meta, user, report),
             }
+            let next = files.peek().map(|((id, _), _)| *id);
+            if next == Some(number) {
+                // No two files have one number, but those of a damaged session: a part ends behind both.
+                continue;
+            }
             let flow = progress(Progress { done_bytes: report.bytes, total_bytes });
             let is_enough = self.selection.most_bytes.is_some_and(|most| report.bytes >= most);
             if flow.is_break() || is_enough {
-                report.next = files.peek().map(|((id, _), _)| *id);
+                report.next = next;
                 return flow;
             }
         }
@@ -453,39 +478,71 @@ impl Checker<'_> {
         }
     }
 
-    /// Those of `user` that name this file at this moment.
-    fn still_needing(&self, named: WantedFile, mut user: User) -> User {
-        user.snapshots.retain(|name| match read_manifest(self.disk, self.store.identity, name) {
-            Ok(manifest) => is_among(named, manifest.segments()),
-            Err(error) => error.kind() != Kind::Missing,
-        });
-        if !user.live_tables.is_empty() {
-            let mut report = Report::default();
-            let (checkpoint, logged) = check_log(self.disk, self.store.identity, &mut report);
-            let mut now = User::default();
-            for record in checkpoint.iter().flat_map(|checkpoint| &checkpoint.tables) {
-                if is_among(named, record.table.segments()) {
-                    now.live_tables.push(record.table.name.clone());
-                }
+    /// Those of `user` that name this file at this moment. What names files is read again where it may have changed
+    /// only, since much of a session may be damaged.
+    fn still_needing(&mut self, named: WantedFile, mut user: User) -> User {
+        let (disk, identity, now) = (self.disk, self.store.identity, &mut self.now);
+        if !user.snapshots.is_empty() {
+            let listing = names_in(disk, SNAPSHOTS).unwrap_or_default();
+            if listing != now.listing {
+                (now.listing, now.manifests) = (listing, BTreeMap::new());
             }
-            let is_it = |meta: &BlobMeta| (meta.id, meta.identity) == named;
-            let logged = logged.into_values().filter(|(meta, _)| is_it(meta));
-            logged.for_each(|(_, user)| now.add(&user));
-            // Without the checkpoint nobody knows.
-            user.live_tables.retain(|name| checkpoint.is_none() || now.live_tables.contains(name));
+        }
+        user.snapshots.retain(|name| {
+            let read = || match read_manifest(disk, identity, name) {
+                Ok(manifest) => Some(names_of(manifest.segments()).collect()),
+                Err(error) => (error.kind() == Kind::Missing).then(BTreeSet::new),
+            };
+            let files = now.manifests.entry(name.clone()).or_insert_with(read);
+            files.as_ref().is_none_or(|files| files.contains(&named))
+        });
+        if user.live_tables.is_empty() {
+            return user;
+        }
+        let tag = read_tag(disk).unwrap_or_default();
+        if now.live.as_ref().is_none_or(|(then, _)| tag.is_none() || *then != tag) {
+            now.live = Some((tag, named_by_live(disk, identity)));
+        }
+        // Without the checkpoint nobody knows.
+        if let Some((_, Some(files))) = &now.live {
+            let tables = files.get(&named);
+            user.live_tables.retain(|name| tables.is_some_and(|tables| tables.contains(name)));
         }
         user
     }
 }
 
+/// Files, each with the live tables that need it.
+type LiveUsers = BTreeMap<WantedFile, Vec<String>>;
+
+/// The files that checkpoint and log name; none where there is no checkpoint, or it cannot be read.
+fn named_by_live(disk: &dyn Disk, identity: u64) -> Option<LiveUsers> {
+    let mut files = LiveUsers::new();
+    let (checkpoint, logged) = check_log(disk, identity, &mut Report::default());
+    for record in &checkpoint?.tables {
+        for file in names_of(record.table.segments()) {
+            let tables = files.entry(file).or_default();
+            if tables.last() != Some(&record.table.name) {
+                tables.push(record.table.name.clone());
+            }
+        }
+    }
+    for (meta, user) in logged.into_values() {
+        files.entry((meta.id, meta.identity)).or_default().extend(user.live_tables);
+    }
+    Some(files)
+}
+
 /// What a file is named by: its number, which another may have later, and its identity.
 type WantedFile = (u64, u64);
 
-/// Whether one of these segments, or of their blob files, is the one that is named so.
-fn is_among<'a>(named: WantedFile, mut segments: impl Iterator<Item = &'a SegmentMeta>) -> bool {
-    segments.any(|meta| {
+/// What these segments and their blob files are named by.
+fn names_of<'a>(
+    segments: impl Iterator<Item = &'a SegmentMeta>,
+) -> impl Iterator<Item = WantedFile> {
+    segments.flat_map(|meta| {
         let blobs = meta.blobs.iter().map(|it| (it.file.id, it.file.identity));
-        iter::once((meta.id, meta.identity)).chain(blobs).any(|it| it == named)
+        iter::once((meta.id, meta.identity)).chain(blobs)
     })
 }
 
@@ -642,8 +699,45 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::memory::MemoryDisk;
     use crate::disk::sim::{Crash, SimDisk};
-    use crate::{Session, SnapshotContent};
+    use crate::{Batch, Session, SnapshotContent, TableOptions};
+
+    /// Only a damaged session, or one that somebody made up, has a segment and a blob file of one number.
+    #[test]
+    fn parts_go_on_where_two_files_have_one_number() {
+        let disk = MemoryDisk::seeded(1);
+        let session = Session::create(disk.clone(), SessionOptions::default()).unwrap();
+        let options = TableOptions { blob_min_bytes: Some(300), ..TableOptions::default() };
+        let mut table = session.create_table("t", options).unwrap();
+        table.update(Batch::new().insert(b"key", &[7; 400])).unwrap();
+        let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+        session.save_snapshot("s", content).unwrap();
+        let mut manifest = read_manifest(&*disk, session.store.identity, "s").unwrap();
+        drop(table);
+        session.close().unwrap();
+        let mut moved = None;
+        for meta in manifest.tables[0].segments_mut() {
+            for it in &mut meta.blobs {
+                moved = Some((it.file.id, meta.id));
+                it.file.id = meta.id;
+            }
+        }
+        let (from, to) = moved.unwrap();
+        disk.rename(&paths::blob(from), &paths::blob(to)).unwrap();
+        disk.replace(&paths::snapshot("s"), manifest.encode()).unwrap();
+        let disk: Arc<dyn Disk> = disk;
+        let mut part = Selection { most_bytes: Some(1), ..Selection::default() };
+        let mut read = (0, 0);
+        for _ in 0..3 {
+            let report = check_selected(&disk, &part, |_| ControlFlow::Continue(())).unwrap();
+            assert_eq!(report.findings, Vec::new());
+            read = (read.0 + report.segments, read.1 + report.blob_files);
+            let Some(next) = report.next else { break };
+            part.from = next;
+        }
+        assert_eq!(read, (1, 1), "each is read, and once");
+    }
 
     /// Killed in a second attempt, too: what was the session is there whole, or is none.
     #[test]

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::check::told_identity;
 use crate::disk::{Disk, entropy};
 use crate::error::{Error, Kind, Result};
-use crate::table::durable::folder::{read_manifest, read_session, snapshot_names};
+use crate::table::durable::folder::{lost_snapshots, read_manifest, read_session, snapshot_names};
 use crate::table::durable::snapshot::TableRecord;
 use crate::table::durable::{LiveRecord, read_checkpoint, verify};
 use crate::table::runs::blob::BlobMeta;
@@ -177,6 +177,7 @@ fn make(
     };
     repairer.snapshots()?;
     repairer.live_tables()?;
+    repairer.tell_lost_snapshots()?;
     let Repairer { new, mut report, .. } = repairer;
     report.moved = new.intake.moved;
     new.finish()?;
@@ -280,6 +281,16 @@ impl Repairer<'_> {
         self.report.log_records = log.records();
         self.new.write_checkpoint(checkpoint.next_id, records, log)?;
         self.report.live_tables = tables;
+        Ok(())
+    }
+
+    /// Where the folder of snapshots is gone, what is told is that alone: nobody knows what was in it.
+    fn tell_lost_snapshots(&mut self) -> Result<()> {
+        let is_unnamed =
+            |name: &str| paths::segment_id(name).is_some_and(|id| !self.segments.contains_key(&id));
+        if let Some(lost) = lost_snapshots(self.source, is_unnamed)? {
+            self.report.lose(paths::SNAPSHOTS, &lost, &Holder::Nobody, None);
+        }
         Ok(())
     }
 

@@ -15,7 +15,9 @@ use crate::disk::{Access, Buffer, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::Position;
 use crate::table::bytes::{FIRST_PAGE, PAGE_BYTES, check_seal};
-use crate::table::durable::folder::{lost_file, read_manifest, read_session, snapshot_names};
+use crate::table::durable::folder::{
+    lost_file, lost_snapshots, read_manifest, read_session, snapshot_names,
+};
 use crate::table::durable::{Checkpoint, LogEnd, LogRecord, log_files, read_checkpoint};
 use crate::table::runs::blob::{self, BlobMeta};
 use crate::table::runs::{Segment, SegmentMeta, page_offset};
@@ -547,6 +549,12 @@ fn plan(disk: &dyn Disk, identity: u64) -> Result<Plan> {
             plan.checkpoint = checkpoint;
         }
         Err(error) => plan.add(paths::CHECKPOINT, error, &User::default()),
+    }
+    // Blob files may be named by the log, which is read later; what snapshots need are segments, too.
+    let is_unnamed =
+        |name: &str| paths::segment_id(name).is_some_and(|id| !plan.files.contains_key(&id));
+    if let Some(lost) = lost_snapshots(disk, is_unnamed)? {
+        plan.add(paths::SNAPSHOTS, lost, &User::default());
     }
     Ok(plan)
 }
