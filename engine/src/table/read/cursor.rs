@@ -33,6 +33,31 @@ enum Gap {
     End,
 }
 
+/// What is known of the value of a key.
+#[derive(Default)]
+struct Joined {
+    bytes: Vec<u8>,
+    /// What the key is bound to, or the upserts in `bytes` join, when that is not fetched yet.
+    blob: Option<HeldBlob>,
+    /// Whether `bytes` holds upserts that join `blob`.
+    joins: bool,
+}
+
+impl Joined {
+    /// Reads what is in a blob file.
+    fn fetch(&mut self, view: &View) -> Result<()> {
+        let Some(blob) = &self.blob else { return Ok(()) };
+        let value = blob.file.read_whole(&blob.span)?;
+        view.store.counters.add_blobs(std::slice::from_ref(blob));
+        self.bytes = match &view.operator {
+            Some(operator) if self.joins => operator.apply(&value, &self.bytes)?,
+            _ => value,
+        };
+        self.blob = None;
+        Ok(())
+    }
+}
+
 /// A place between the keys of a table at one moment; later updates do not move it.
 ///
 /// [`Cursor::next`] gives the binding after the gap and passes it, [`Cursor::previous`] the one
@@ -74,15 +99,10 @@ pub struct Cursor {
     key: Vec<u8>,
     /// The key in work, until the step is done.
     next_key: Vec<u8>,
-    value: Vec<u8>,
-    /// What the key is bound to, or the upserts in `value` join, when that is not fetched yet.
-    blob: Option<HeldBlob>,
-    /// Whether `value` holds upserts that join `blob`.
-    joins: bool,
-    /// The same three of the key in work, until the step is done and gives it.
-    next_value: Vec<u8>,
-    next_blob: Option<HeldBlob>,
-    next_joins: bool,
+    /// What the key is bound to that the last step gave.
+    value: Joined,
+    /// What is known of the key in work, until the step is done.
+    next_value: Joined,
     memory: PlaceMemory,
     /// Whether a recorder is told of what the cursor gives, and the steps that it was not told of yet.
     is_traced: bool,
@@ -114,17 +134,6 @@ fn seek_at(direction: Direction, gap: Gap, key: &[u8]) -> Option<Seek<'_>> {
     })
 }
 
-/// Reads the value at `blob`, which `newer` joins.
-#[cold]
-fn fetch(view: &View, blob: &HeldBlob, newer: Option<&Vec<u8>>) -> Result<Vec<u8>> {
-    let value = blob.file.read_whole(&blob.span)?;
-    view.store.counters.add_blobs(std::slice::from_ref(blob));
-    match (&view.operator, newer) {
-        (Some(operator), Some(newer)) => operator.apply(&value, newer),
-        _ => Ok(value),
-    }
-}
-
 /// The key behind which nothing is wanted.
 fn far(limit: &Bound<Vec<u8>>) -> Option<&[u8]> {
     match limit {
@@ -154,12 +163,8 @@ impl Cursor {
             goes_on: false,
             key: Vec::new(),
             next_key: Vec::new(),
-            value: Vec::new(),
-            blob: None,
-            joins: false,
-            next_value: Vec::new(),
-            next_blob: None,
-            next_joins: false,
+            value: Joined::default(),
+            next_value: Joined::default(),
         };
         cursor.seek_first();
         cursor
@@ -261,36 +266,26 @@ impl Cursor {
     /// blob file. `Io`, `Corrupt`, `Closed`, or `Missing` beside [another process](View); `Invalid` for a value
     /// that memory has no room for.
     pub fn value(&mut self) -> Result<&[u8]> {
-        if let Some(blob) = &self.blob {
-            self.value = fetch(&self.view, blob, self.joins.then_some(&self.value))?;
-            self.blob = None;
+        if self.value.blob.is_some() {
+            self.value.fetch(&self.view)?;
             self.count_values();
         }
         self.tell_value();
-        Ok(&self.value)
-    }
-
-    /// Gives what is known of the key in work the place of what was known of the one before, and the other way
-    /// round.
-    #[inline]
-    fn swap_values(&mut self) {
-        std::mem::swap(&mut self.value, &mut self.next_value);
-        std::mem::swap(&mut self.blob, &mut self.next_blob);
-        std::mem::swap(&mut self.joins, &mut self.next_joins);
+        Ok(&self.value.bytes)
     }
 
     /// Counts long values in the session's memory; short ones are kept for what comes next.
     #[inline]
     fn count_values(&mut self) {
-        let bytes = self.value.capacity() + self.next_value.capacity();
+        let bytes = self.value.bytes.capacity() + self.next_value.bytes.capacity();
         self.memory.count_values(if bytes > VALUES_KEPT { bytes as u64 } else { 0 });
     }
 
     /// Lets a long value of the step before go.
     #[inline]
     fn let_go_of_value(&mut self) {
-        if self.next_value.capacity() > VALUES_KEPT {
-            self.next_value = Vec::new();
+        if self.next_value.bytes.capacity() > VALUES_KEPT {
+            self.next_value.bytes = Vec::new();
         }
         self.count_values();
     }
@@ -299,7 +294,7 @@ impl Cursor {
     #[inline]
     fn tell_value(&mut self) {
         if let Some(steps) = &mut self.steps {
-            steps.value(&self.value);
+            steps.value(&self.value.bytes);
         }
     }
 
@@ -312,13 +307,13 @@ impl Cursor {
     /// As [`Cursor::value`], once.
     #[inline]
     pub(super) fn take_value(&mut self) -> Result<Bytes> {
-        if self.blob.is_none() {
+        if self.value.blob.is_none() {
             self.tell_value();
-            return Ok(Bytes::from(&self.value[..]));
+            return Ok(Bytes::from(&self.value.bytes[..]));
         }
         // Read for this call: its memory is not kept for the next value.
         self.value()?;
-        let value = std::mem::take(&mut self.value);
+        let value = std::mem::take(&mut self.value.bytes);
         self.count_values();
         Ok(Bytes::from(value))
     }
@@ -328,30 +323,26 @@ impl Cursor {
         if !self.step(direction)? {
             return Ok(None);
         }
-        if self.blob.is_some() {
+        if self.value.blob.is_some() {
             // Until the value is there it stands where it stood, also when the host's operator panics.
             let before = match direction {
                 Direction::Forward => Gap::Before,
                 Direction::Backward => Gap::After,
             };
             let passed = (std::mem::replace(&mut self.gap, before), self.direction.take());
-            self.swap_values();
-            let blob = self.next_blob.as_ref().expect("it was looked at before the swap");
-            match fetch(&self.view, blob, self.next_joins.then_some(&self.next_value)) {
-                Ok(value) => (self.next_value, self.next_blob) = (value, None),
-                Err(error) => {
-                    if let Some(mut steps) = self.steps.take() {
-                        steps.fail();
-                    }
-                    return Err(error);
+            std::mem::swap(&mut self.value, &mut self.next_value);
+            if let Err(error) = self.next_value.fetch(&self.view) {
+                if let Some(mut steps) = self.steps.take() {
+                    steps.fail();
                 }
+                return Err(error);
             }
-            self.swap_values();
+            std::mem::swap(&mut self.value, &mut self.next_value);
             (self.gap, self.direction) = passed;
             self.let_go_of_value();
         }
         self.tell_value();
-        Ok(Some((&self.key, &self.value)))
+        Ok(Some((&self.key, &self.value.bytes)))
     }
 
     /// Moves to the next bound key; false at the end.
@@ -417,8 +408,8 @@ impl Cursor {
                 Direction::Backward => Gap::Before,
             };
             if bound {
-                self.swap_values();
-                if self.blob.is_none() {
+                std::mem::swap(&mut self.value, &mut self.next_value);
+                if self.value.blob.is_none() {
                     self.let_go_of_value();
                 }
                 self.goes_on = true;
@@ -589,7 +580,7 @@ impl Cursor {
 
     /// Joins what the sources say of the key, newest first, and moves them past it; whether it is bound.
     fn pass_key(&mut self, direction: Direction) -> Result<bool> {
-        (self.next_blob, self.next_joins) = (None, false);
+        (self.next_value.blob, self.next_value.joins) = (None, false);
         let mut newest: Option<EntryKind> = None;
         // The first source stands at the key.
         let mut at_key = self.order.first();
@@ -597,21 +588,22 @@ impl Cursor {
             let entry = self.sources[source].peek().expect("it stands at the key");
             match newest {
                 None | Some(EntryKind::Upsert) if entry.kind == EntryKind::Blob => {
-                    self.next_blob = Some(self.view.store.blob(entry.value)?);
-                    self.next_joins = newest.is_some();
+                    self.next_value.blob = Some(self.view.store.blob(entry.value)?);
+                    self.next_value.joins = newest.is_some();
                     newest = Some(EntryKind::Blob);
                 }
                 None => {
                     newest = Some(entry.kind);
-                    self.next_value.clear();
-                    self.next_value.extend_from_slice(entry.value);
+                    self.next_value.bytes.clear();
+                    self.next_value.bytes.extend_from_slice(entry.value);
                 }
                 Some(kind @ EntryKind::Upsert) => {
-                    let newer = EntryRef { kind, key: &self.next_key, value: &self.next_value };
+                    let newer =
+                        EntryRef { kind, key: &self.next_key, value: &self.next_value.bytes };
                     let joined = operator::combine(self.view.operator.as_ref(), entry, newer)?;
                     let (kind, value) = joined.expect("an upsert joins what is older");
                     newest = Some(kind);
-                    self.next_value = value;
+                    self.next_value.bytes = value;
                 }
                 Some(_) => {}
             }
@@ -622,7 +614,7 @@ impl Cursor {
 
     /// The same of an unfinished union.
     fn pass_key_of_union(&mut self, direction: Direction) -> Result<bool> {
-        (self.next_blob, self.next_joins) = (None, false);
+        (self.next_value.blob, self.next_value.joins) = (None, false);
         let store = Arc::clone(&self.view.store);
         let operator = self.view.operator.clone();
         let fetch = |reference: &[u8]| store.fetch(reference);
@@ -635,9 +627,9 @@ impl Cursor {
         }
         let bound = binding.finish();
         if let Some((EntryKind::Blob, reference)) = &bound {
-            self.next_blob = Some(store.blob(reference)?);
+            self.next_value.blob = Some(store.blob(reference)?);
         }
-        Ok(bound.map(|(_, value)| self.next_value = value).is_some())
+        Ok(bound.map(|(_, value)| self.next_value.bytes = value).is_some())
     }
 }
 
