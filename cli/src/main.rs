@@ -14,7 +14,6 @@ mod exit;
 mod flags;
 mod hex;
 mod input;
-mod output;
 mod print;
 mod progress;
 mod sight;

@@ -12,9 +12,9 @@ use varvite::{Error, Result};
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::input;
-use crate::output;
 use crate::print::{self, Format};
 use crate::store::context::{Folder, commit};
+use crate::system::files;
 use crate::text::Notation;
 
 /// Make, check and show proofs of what a context holds
@@ -230,7 +230,7 @@ fn make(arguments: &Make, format: Format) -> Outcome {
         out.write_all(&bytes)?;
         return Ok(Verdict::Yes);
     };
-    output::write_new(file, &bytes)?;
+    files::write_new(file, &bytes)?;
     let root = hash::to_text(&made.before.hash);
     let after = hash::to_text(&made.after.hash);
     if format == Format::Json {

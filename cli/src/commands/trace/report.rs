@@ -11,8 +11,8 @@ use varvite_sight::trace::{self, Change, Comparison};
 
 use super::open;
 use crate::exit::{Outcome, Verdict};
-use crate::output;
 use crate::print::{self, Format};
+use crate::system::files;
 
 #[derive(Debug, Args)]
 pub struct Info {
@@ -96,7 +96,7 @@ fn summed_up(file: &Path) -> Result<trace::Summary> {
 
 fn write_page(file: Option<&PathBuf>, page: impl FnOnce() -> String) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
-    output::write_new(file, page().as_bytes())
+    files::write_new(file, page().as_bytes())
 }
 
 /// Sums the trace up.
