@@ -55,9 +55,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         return Ok(verdict);
     };
     let name = out.display().to_string();
-    let mut file = fs::File::create_new(out).map_err(|error| Error::io("write", &name, error))?;
-    std::io::Write::write_all(&mut file, text.as_bytes())
-        .map_err(|error| Error::io("write", &name, error))?;
+    output::write_new(out, text.as_bytes())?;
     if format == Format::Json {
         print::json(&json!({ "written": name, "bytes": text.len(), "damaged": damaged }))?;
     } else {
