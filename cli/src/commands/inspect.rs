@@ -62,7 +62,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let mut bytes = input::read(&arguments.file, &name)?;
     for _ in 1..READINGS_MAX {
         let outline = outline_of(&name, &bytes)?;
-        if outline.damage_count() == 0 {
+        // What came through a pipe is gone.
+        if outline.damage_count() == 0 || !arguments.file.is_file() {
             return show(&outline, format);
         }
         // A writer that appends while the file is read leaves a copy that never was.
