@@ -92,9 +92,10 @@ fn outline_of(name: &str, bytes: &[u8]) -> Result<Outline> {
 
 /// Prints an outline. No when something in it is damaged.
 pub fn show(outline: &Outline, format: Format) -> Outcome {
+    let verdict = Verdict::sound(outline.damage_count() == 0);
     match format {
         Format::Json => print::json(&Piece::from(outline))?,
         Format::Table => print::line(&outline.to_string())?,
     }
-    Ok(Verdict::sound(outline.damage_count() == 0))
+    Ok(verdict)
 }

@@ -123,8 +123,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     };
     let folder = arguments.dir.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path));
     let report = work(arguments, folder)?;
+    let verdict = Verdict::found(report.missing == 0);
     show(&report, format)?;
-    Ok(Verdict::found(report.missing == 0))
+    Ok(verdict)
 }
 
 /// What the demo runs in `folder`, small enough to be over soon.
@@ -157,7 +158,6 @@ pub const SMALL_HASH: &str = "CoWPBzVoMa5HQWfPShZ7J1P15MCtY2BxBF6tXnzD15BVDzyMRA
 /// Finds of the reader.
 const READER_FINDS: u64 = 200_000;
 
-/// Runs load and blocks on a store in `folder`, or in memory.
 /// `Invalid` when the blocks would remove accounts that are looked for behind them.
 fn check_deletes(arguments: &Arguments) -> Result<()> {
     // Every fourth insert is a cell of a big map.
@@ -174,6 +174,7 @@ fn check_deletes(arguments: &Arguments) -> Result<()> {
     ))
 }
 
+/// Runs load and blocks on a store in `folder`, or in memory.
 fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
     let disk: Arc<dyn Disk> = match folder {
         Some(folder) => OsDisk::create(folder)?,

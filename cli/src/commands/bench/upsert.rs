@@ -92,6 +92,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         lookup_insert_over_upsert: lookup_insert / upsert,
         wrong,
     };
+    let verdict = Verdict::found(wrong == 0);
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => print::line(
@@ -110,7 +111,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             .to_string(),
         )?,
     }
-    Ok(Verdict::found(wrong == 0))
+    Ok(verdict)
 }
 
 /// Keys come round in the same order `per_key` times, so that most of them are in runs by then.

@@ -319,6 +319,7 @@ fn check(arguments: &Folder, part: &Part, format: Format) -> Outcome {
     let values = checked.values.max(values);
     let index: Vec<_> = store.warnings().into_iter().chain(checked.index_faults.clone()).collect();
     let count = findings.len() + index.len() + checked.missing.len();
+    let verdict = Verdict::sound(count == 0);
     match format {
         Format::Json => print::json(&json!({
             "sound": count == 0, "commits": commits, "nodes": nodes, "values": values,
@@ -379,7 +380,7 @@ fn check(arguments: &Folder, part: &Part, format: Format) -> Outcome {
             ))?;
         }
     }
-    Ok(Verdict::sound(count == 0))
+    Ok(verdict)
 }
 
 /// Walks every commit, as far back as they can be listed.

@@ -13,6 +13,7 @@ use varvite::format::header::{FileKind, Header, LENGTH};
 use varvite::{Error, Result};
 
 use crate::exit::{Outcome, Verdict};
+use crate::output;
 use crate::print::{self, Format};
 use crate::store::folder;
 

@@ -52,6 +52,7 @@ pub fn run(arguments: &Convert, format: Format) -> Outcome {
     } else {
         to_irmin(arguments)?
     };
+    let verdict = Verdict::found(report.mismatches == 0);
     if format == Format::Json {
         print::json(&report)?;
     } else {
@@ -65,7 +66,7 @@ pub fn run(arguments: &Convert, format: Format) -> Outcome {
         ]);
         print::line(&table.to_string())?;
     }
-    Ok(Verdict::found(report.mismatches == 0))
+    Ok(verdict)
 }
 
 /// How much was left out, and what.
@@ -86,13 +87,13 @@ fn left_out(report: &Report) -> String {
 
 fn from_irmin(arguments: &Convert, name: &str, bytes: &[u8]) -> varvite::Result<Report> {
     let tracing = Tracing::to(Some(&arguments.out), None)?;
-    let options = Options { recorder: tracing.recorder(), ..Options::default() };
     // The trace of a part would keep the same command from running again.
     let report = replayed(tracing, name, bytes);
     report.inspect_err(|_| drop(std::fs::remove_file(&arguments.out)))
 }
 
 fn replayed(tracing: Tracing, name: &str, bytes: &[u8]) -> varvite::Result<Report> {
+    let options = Options { recorder: tracing.recorder(), ..Options::default() };
     let store = Store::create(MemoryDisk::seeded(1), options)?;
     let mut replay = Replay::new(Some(store), None, varvite::TableOptions::default(), monotonic_ns);
     let (mut from, mut count) = (FromRows::default(), 0);

@@ -263,9 +263,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         actions: found.actions,
         beside: other,
     };
-    show(&report, format)?;
     let others = report.beside.as_ref().map_or(0, |other| other.mismatches);
-    Ok(Verdict::found(report.mismatches + others == 0))
+    let verdict = Verdict::found(report.mismatches + others == 0);
+    show(&report, format)?;
+    Ok(verdict)
 }
 
 fn show(report: &Report, format: Format) -> std::io::Result<()> {
