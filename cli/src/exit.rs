@@ -48,9 +48,13 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Yes when `it` is there, or holds.
+    /// Yes when `it` is there, or holds. A no is [noted](note): make it before it is printed.
     pub fn found(it: bool) -> Verdict {
-        if it { Verdict::Yes } else { Verdict::No }
+        if it {
+            return Verdict::Yes;
+        }
+        note(Verdict::No);
+        Verdict::No
     }
 
     /// That of an exit code.
@@ -63,9 +67,13 @@ impl Verdict {
         }
     }
 
-    /// Yes when nothing is damaged.
+    /// Yes when nothing is damaged. Damage is [noted](note): make it before it is printed.
     pub fn sound(it: bool) -> Verdict {
-        if it { Verdict::Yes } else { Verdict::Damaged }
+        if it {
+            return Verdict::Yes;
+        }
+        note_damage();
+        Verdict::Damaged
     }
 }
 
@@ -113,8 +121,14 @@ pub fn report(outcome: Outcome) -> ExitCode {
     ExitCode::from(ended(outcome))
 }
 
-/// The same where the program goes on.
+/// The same where the program goes on, to a command of which nothing is known yet.
 pub fn ended(outcome: Outcome) -> u8 {
+    let code = told(outcome);
+    KNOWN.store(0, Ordering::Relaxed);
+    code
+}
+
+fn told(outcome: Outcome) -> u8 {
     progress::tell();
     if let Ok(verdict) = outcome {
         note(verdict);

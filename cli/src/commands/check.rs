@@ -165,6 +165,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         next: found.next,
     };
     let report = Report { sound: report.findings.is_empty(), ..report };
+    let verdict = Verdict::sound(report.sound);
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => {
@@ -177,7 +178,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             }
         }
     }
-    Ok(Verdict::sound(report.sound))
+    Ok(verdict)
 }
 
 /// What is said where reading goes on from a number and finds nothing: that is no word on what is stored.

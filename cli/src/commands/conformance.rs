@@ -51,6 +51,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let passed = files.iter().map(|file| file.passed).sum();
     let failed = files.iter().map(|file| file.failed).sum();
     let report = Report { files, passed, failed };
+    let verdict = Verdict::found(failed == 0);
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => {
@@ -75,7 +76,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             print::line(&table.to_string())?;
         }
     }
-    Ok(Verdict::found(failed == 0))
+    Ok(verdict)
 }
 
 /// One value, however deep: proofs are deeper than the reader's own limit.

@@ -93,6 +93,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     // An address that is refused is refused before the work.
     let address = check_address(&arguments.listen)?;
     let (report, stats, table_stats) = work(folder, arguments.entries)?;
+    let verdict = Verdict::found(report.run.wrong == 0 && report.context_checked.hash_is_known);
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => show(&report, &stats, &table_stats, arguments.store.as_deref())?,
@@ -102,7 +103,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         complain!("{}", explore::shown(&explorer.url()));
         explore::serve(explorer)?;
     }
-    Ok(Verdict::found(report.run.wrong == 0 && report.context_checked.hash_is_known))
+    Ok(verdict)
 }
 
 fn work(folder: &Path, entries: u64) -> Result<(Report, SessionStats, TableStats)> {

@@ -95,6 +95,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     };
     let (name, kind) = what.names();
     let bytes = disk_bytes(path);
+    let verdict = Verdict::sound(said.damage.is_none());
     match format {
         Format::Json => {
             said.json["kind"] = kind.into();
@@ -115,7 +116,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             print::aside(&said.next)?;
         }
     }
-    Ok(Verdict::sound(said.damage.is_none()))
+    Ok(verdict)
 }
 
 /// Whether the file begins as snapshots of commits do.
@@ -219,6 +220,7 @@ fn below(path: &Path, format: Format) -> Outcome {
         .filter_map(|entry| Some((entry.path(), What::of(&entry.path())?)))
         .collect();
     found.sort_by(|one, other| one.0.cmp(&other.0));
+    let verdict = Verdict::found(!found.is_empty());
     match format {
         Format::Json => {
             let stores: Vec<_> = found
@@ -239,7 +241,7 @@ fn below(path: &Path, format: Format) -> Outcome {
                 if found.is_empty() {
                     complain!("{sentence}");
                 }
-                return Ok(Verdict::found(!found.is_empty()));
+                return Ok(verdict);
             }
             print::line(&sentence)?;
             for (path, what) in found.iter().take(BELOW) {
@@ -250,5 +252,5 @@ fn below(path: &Path, format: Format) -> Outcome {
             }
         }
     }
-    Ok(Verdict::found(!found.is_empty()))
+    Ok(verdict)
 }

@@ -62,7 +62,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let mut bytes = input::read(&arguments.file, &name)?;
     for _ in 1..READINGS_MAX {
         let outline = outline_of(&name, &bytes)?;
-        if outline.damage_count() == 0 {
+        // What came through a pipe is gone.
+        if outline.damage_count() == 0 || !arguments.file.is_file() {
             return show(&outline, format);
         }
         // A writer that appends while the file is read leaves a copy that never was.
@@ -91,9 +92,10 @@ fn outline_of(name: &str, bytes: &[u8]) -> Result<Outline> {
 
 /// Prints an outline. No when something in it is damaged.
 pub fn show(outline: &Outline, format: Format) -> Outcome {
+    let verdict = Verdict::sound(outline.damage_count() == 0);
     match format {
         Format::Json => print::json(&Piece::from(outline))?,
         Format::Table => print::line(&outline.to_string())?,
     }
-    Ok(Verdict::sound(outline.damage_count() == 0))
+    Ok(verdict)
 }

@@ -135,11 +135,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         log_records: found.log_records,
         log_records_behind: found.log_records_behind,
     };
+    let verdict = Verdict::sound(report.whole);
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => show(&report)?,
     }
-    Ok(Verdict::sound(report.whole))
+    Ok(verdict)
 }
 
 fn show(report: &Report) -> std::io::Result<()> {

@@ -78,6 +78,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         return Err(nothing_from(arguments.from).into());
     }
     let next = (!is_done).then(|| scrub.place());
+    let verdict = Verdict::sound(is_sound);
     match format {
         Format::Json => print::json(&serde_json::json!({
             "sound": is_sound, "findings": findings, "bytes": read, "done": is_done, "next": next,
@@ -108,5 +109,5 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             }
         }
     }
-    Ok(Verdict::sound(is_sound))
+    Ok(verdict)
 }

@@ -80,13 +80,19 @@ pub fn is_context(folder: &Path) -> bool {
 
 /// A folder that goes away with its handle.
 pub fn temporary() -> Result<tempfile::TempDir> {
-    temporary_in(&std::env::temp_dir())
+    let folder = std::env::temp_dir();
+    if !folder.is_dir() {
+        let detail = "for what is made for a while: set TMPDIR to one that can be written to";
+        return Err(Error::missing(format!("there is no folder {} {detail}", folder.display())));
+    }
+    temporary_in(&folder)
 }
 
 /// The same in `folder`.
 pub fn temporary_in(folder: &Path) -> Result<tempfile::TempDir> {
-    tempfile::Builder::new()
-        .prefix("varvite-")
-        .tempdir_in(folder)
-        .map_err(|error| Error::io("make a folder in", &folder.display().to_string(), error))
+    tempfile::Builder::new().prefix("varvite-").tempdir_in(folder).map_err(|error| {
+        // The error names the folder a second time.
+        let error = std::io::Error::from(error.kind());
+        Error::io("make a folder in", &folder.display().to_string(), error)
+    })
 }

@@ -198,7 +198,8 @@ fn with_stand_ins<T>(
 /// The head's number when `name` is a head's: exactly as [`head_name`] makes it.
 fn head_number(name: &str) -> Option<u64> {
     let number = name.strip_prefix(HEAD)?.parse().ok()?;
-    (head_name(number) == name).then_some(number)
+    // No head comes behind the last number.
+    (head_name(number) == name && number < u64::MAX).then_some(number)
 }
 
 /// Refuses names for users' snapshots that heads have or could be taken for.
@@ -447,6 +448,7 @@ mod tests {
         assert_eq!(head_number(&head_name(17)), Some(17));
         assert_eq!(head_number("head-x"), None);
         assert_eq!(head_number("head-17"), None, "no command made it");
+        assert_eq!(head_number(&head_name(u64::MAX)), None, "none comes behind it");
         for name in ["head-17", "head-0000000017", "head-99999999999"] {
             assert!(check_user_name(name).is_err(), "{name}");
         }

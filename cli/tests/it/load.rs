@@ -364,3 +364,41 @@ fn bench_blob_copies_no_values_when_it_merges() {
     assert!(number(&apart, "written_bytes") < number(&inline, "written_bytes"));
     assert!(number(&apart, "peak_disk_bytes") < 4 * number(&apart, "live_bytes") + (32 << 20));
 }
+
+#[test]
+fn ranges_of_a_small_store_are_right_with_every_seed() {
+    for entries in ["2", "50", "1000"] {
+        let folder = TempDir::new().unwrap();
+        let dir = text(folder.path());
+        varvite(&["bench", "range", "setup", "--entries", entries, "--dir", dir]).yes();
+        for seed in ["1337", "18446744073709551615"] {
+            let run = ["bench", "range", "run", "--dir", dir, "--seeks", "300", "--seed", seed];
+            let report = varvite(&[&run[..], &["--format", "json"]].concat()).json();
+            assert_eq!(report["wrong"], 0, "{report}");
+        }
+    }
+}
+
+#[test]
+fn numbers_that_are_too_great_are_refused() {
+    let most = "18446744073709551615";
+    for words in [
+        &["bench", "context", "--memory", "--objects-mib", most][..],
+        &["bench", "context", "--memory", "--hashes-mib", "17592186044416"],
+        &["bench", "context", "--memory", "--pages-mib", most],
+        &["bench", "context", "--memory", "--accounts", "1", "--blocks", "3", "--deletes", "1000"],
+        &["bench", "context", "--memory", "--accounts", "9", "--inserts", "0", "--deletes", most],
+        &["bench", "proof", "--operations", most],
+        &["bench", "proof", "--operations", "1,10000001"],
+        &["bench", "upsert", "--buffer-entries", most],
+        &["bench", "upsert", "--per-key", most, "--buffer-entries", most],
+        &["trace", "replay", "none", "--objects-mib", most],
+    ] {
+        let ran = varvite(words);
+        assert!(ran.code == 2 && !ran.err.contains("panicked"), "{ran:?}");
+        assert!(ran.err.contains("for '--") || ran.err.contains("--accounts"), "{ran:?}");
+    }
+    // As many as there are may go.
+    let few = ["bench", "context", "--memory", "--accounts", "9", "--blocks", "4", "--reads", "4"];
+    varvite(&[&few[..], &["--inserts", "0", "--deletes", "1"]].concat()).yes();
+}

@@ -37,6 +37,8 @@ mod irmin_migrate;
 mod irmin_snapshots;
 /// JSON of every command, as its schema says.
 mod json;
+/// Damage beside damage, pipes that are closed, and files that are larger than memory.
+mod limits;
 /// `table` on live tables; `info`.
 mod live;
 /// `bench` and `demo`.
@@ -45,6 +47,8 @@ mod load;
 mod named;
 /// What is piped, and in which formats.
 mod output;
+/// Files that commands write.
+mod outputs;
 /// Backups, repairs, scrubs and followers beside other processes, and killed ones.
 mod processes;
 /// `proof`, and the vectors of real proofs.

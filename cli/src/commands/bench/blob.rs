@@ -95,8 +95,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     };
     drop(bench);
     session.close()?;
+    let verdict = Verdict::found(report.wrong == 0);
     show(&report, format)?;
-    Ok(Verdict::found(report.wrong == 0))
+    Ok(verdict)
 }
 
 struct Bench<'a> {

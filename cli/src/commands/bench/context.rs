@@ -58,13 +58,13 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "memory")]
     dir: Option<PathBuf>,
     /// Memory for nodes, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 84)]
+    #[arg(long, value_name = "MIB", default_value_t = 84, value_parser = clap::value_parser!(u64).range(0..1 << 20))]
     objects_mib: u64,
     /// Memory for hashes of the children of nodes, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 36)]
+    #[arg(long, value_name = "MIB", default_value_t = 36, value_parser = clap::value_parser!(u64).range(0..1 << 20))]
     hashes_mib: u64,
     /// Memory for pages, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 16)]
+    #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = clap::value_parser!(u64).range(0..1 << 20))]
     pages_mib: u64,
     /// Collect after so many blocks, again and again; a step after each block takes about a tenth of its time
     #[arg(long, value_name = "BLOCKS", requires = "keep", value_parser = clap::value_parser!(u64).range(1..))]
@@ -116,14 +116,16 @@ pub struct Report {
 
 /// Runs load and blocks and prints the figures.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    check_deletes(arguments)?;
     let temporary = match (&arguments.dir, arguments.memory) {
         (None, false) => Some(temporary()?),
         _ => None,
     };
     let folder = arguments.dir.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path));
     let report = work(arguments, folder)?;
+    let verdict = Verdict::found(report.missing == 0);
     show(&report, format)?;
-    Ok(Verdict::found(report.missing == 0))
+    Ok(verdict)
 }
 
 /// What the demo runs in `folder`, small enough to be over soon.
@@ -155,6 +157,22 @@ pub const SMALL_HASH: &str = "CoWPBzVoMa5HQWfPShZ7J1P15MCtY2BxBF6tXnzD15BVDzyMRA
 
 /// Finds of the reader.
 const READER_FINDS: u64 = 200_000;
+
+/// `Invalid` when the blocks would remove accounts that are looked for behind them.
+fn check_deletes(arguments: &Arguments) -> Result<()> {
+    // Every fourth insert is a cell of a big map.
+    let made = i128::from(arguments.inserts - arguments.inserts / 4);
+    // Trees that are made besides have the changes of one block more.
+    let blocks = i128::from(arguments.blocks) + i128::from(arguments.simulate > 0);
+    let change = blocks.saturating_mul(made - i128::from(arguments.deletes));
+    let left = i128::from(arguments.accounts).saturating_add(change);
+    if left >= i128::from(arguments.accounts.min(5)) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "the blocks would remove all accounts: give more --accounts, fewer --blocks, or fewer --deletes",
+    ))
+}
 
 /// Runs load and blocks on a store in `folder`, or in memory.
 fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {

@@ -83,6 +83,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         disk_bytes: disk_bytes(&arguments.dir),
         wrong,
     };
+    let verdict = Verdict::found(report.wrong == 0);
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => print::line(
@@ -98,7 +99,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             .to_string(),
         )?,
     }
-    Ok(Verdict::found(report.wrong == 0))
+    Ok(verdict)
 }
 
 fn load(session: &Session, arguments: &Arguments) -> Result<Table> {

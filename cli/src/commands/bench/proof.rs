@@ -17,7 +17,8 @@ pub struct Arguments {
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     entries: u64,
     /// How many operations a proof is of
-    #[arg(long, value_delimiter = ',', default_value = "1,10,100,1000")]
+    #[arg(long, value_delimiter = ',', default_value = "1,10,100,1000",
+          value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     operations: Vec<u64>,
     /// How often each is made and checked; the lower quartile counts
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u64).range(1..=1000))]

@@ -234,13 +234,14 @@ fn run_ranges(arguments: &Run, format: Format) -> Outcome {
         peak_rss_bytes: peak_rss_bytes(),
         wrong: load.wrong,
     };
+    let verdict = Verdict::found(report.wrong == 0);
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => print::line(&show(&report).to_string())?,
     }
     drop((load, table));
     session.close()?;
-    Ok(Verdict::found(report.wrong == 0))
+    Ok(verdict)
 }
 
 fn show(report: &Report) -> print::Grid {

@@ -30,10 +30,10 @@ pub struct Arguments {
     #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     batch_size: u64,
     /// Operations a key
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     per_key: u64,
     /// Entries in the write buffer
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     buffer_entries: u64,
     /// How often everything is done; the fastest counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -92,6 +92,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         lookup_insert_over_upsert: lookup_insert / upsert,
         wrong,
     };
+    let verdict = Verdict::found(wrong == 0);
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => print::line(
@@ -110,7 +111,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             .to_string(),
         )?,
     }
-    Ok(Verdict::found(wrong == 0))
+    Ok(verdict)
 }
 
 /// Keys come round in the same order `per_key` times, so that most of them are in runs by then.

@@ -335,6 +335,7 @@ fn run_batches(arguments: &Run, format: Format) -> Outcome {
     let (table, mut measured) = run_plan(&session, table, &plan, &mut bar)?;
     bar.finish();
     let report = report(&plan, &mut measured, &arguments.dir, open_seconds);
+    let verdict = Verdict::found(report.wrong == 0);
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => print::line(&show(&plan, &report, &measured).to_string())?,
@@ -344,7 +345,7 @@ fn run_batches(arguments: &Run, format: Format) -> Outcome {
         session.delete_table(LIVE)?;
     }
     session.close()?;
-    Ok(Verdict::found(report.wrong == 0))
+    Ok(verdict)
 }
 
 /// A live copy of `table`, in place of one that a run left that was stopped.

@@ -171,6 +171,7 @@ impl Place {
 
 /// The answer when nothing is at a place.
 pub fn nothing(why: &str, format: Format) -> Outcome {
+    exit::note(Verdict::No);
     match format {
         Format::Json => print::json(&json!({"found": false, "why": why}))?,
         Format::Table => print::line(why)?,

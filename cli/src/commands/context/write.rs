@@ -18,7 +18,7 @@ use varvite::{Error, Kind, Result};
 
 use super::look::nothing;
 use crate::advice::CONTEXT_DUMP;
-use crate::exit::{Outcome, Verdict};
+use crate::exit::{self, Outcome, Verdict};
 use crate::hex;
 use crate::input;
 use crate::print::records;
@@ -471,6 +471,7 @@ fn side_json(tree: Option<&Tree>) -> Result<serde_json::Value> {
 }
 
 fn conflicts(arguments: &MergeInto, conflicts: &[Conflict], format: Format) -> Outcome {
+    exit::note(Verdict::No);
     if format == Format::Json {
         let mut all = Vec::new();
         for conflict in conflicts {

@@ -13,6 +13,7 @@ use varvite::format::header::{FileKind, Header, LENGTH};
 use varvite::{Error, Result};
 
 use crate::exit::{Outcome, Verdict};
+use crate::output;
 use crate::print::{self, Format};
 use crate::store::folder;
 
@@ -55,9 +56,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         return Ok(verdict);
     };
     let name = out.display().to_string();
-    let mut file = fs::File::create_new(out).map_err(|error| Error::io("write", &name, error))?;
-    std::io::Write::write_all(&mut file, text.as_bytes())
-        .map_err(|error| Error::io("write", &name, error))?;
+    output::write_new(out, text.as_bytes())?;
     if format == Format::Json {
         print::json(&json!({ "written": name, "bytes": text.len(), "damaged": damaged }))?;
     } else {

@@ -77,11 +77,12 @@ pub fn run(dir: &Path, out: &Path, lower: Option<&Path>, format: Format) -> Outc
     let found = repaired.inspect_err(|_| made.give_up())?;
     bar.finish();
     let report = report(found);
+    let verdict = Verdict::sound(report.whole);
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => show(&report)?,
     }
-    Ok(Verdict::sound(report.whole))
+    Ok(verdict)
 }
 
 fn report(found: RepairedContext) -> Report {

@@ -169,8 +169,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         disk_bytes: arguments.store.as_deref().map_or(pack_bytes, disk_bytes),
         timings: timings.map(|it| it.report()),
     };
+    let verdict = Verdict::found(report.mismatches == 0);
     show(&report, format)?;
-    Ok(Verdict::found(report.mismatches == 0))
+    Ok(verdict)
 }
 
 impl Replay {

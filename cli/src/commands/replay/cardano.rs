@@ -185,6 +185,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let figures = (arguments.rounds > 1).then(|| set.clock.figures(arguments.rounds));
     let mut report = sum_up(&total, &set.table, figures)?;
     report.timings = timings.as_ref().map(|it| it.report());
+    let verdict = Verdict::found(sound);
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => {
@@ -204,7 +205,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     drop(table);
     session.close()?;
     tracing.finish()?;
-    Ok(Verdict::found(sound))
+    Ok(verdict)
 }
 
 /// The set and the ledger as the newest snapshot has them, or at genesis.

@@ -76,6 +76,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     }
     store.close()?;
     let sound = levels.iter().all(|it| it.data_matches && it.root_matches && it.context_matches);
+    let verdict = Verdict::found(sound);
     match format {
         Format::Json => print::json(&levels)?,
         Format::Table => {
@@ -103,7 +104,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             print::line(&table.to_string())?;
         }
     }
-    Ok(Verdict::found(sound))
+    Ok(verdict)
 }
 
 fn path_of(steps: &[String]) -> Vec<&str> {

@@ -131,6 +131,7 @@ fn list(arguments: &List, format: Format) -> Outcome {
     let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
     let snapshots = session.list_snapshots()?;
     let sound = snapshots.iter().all(|info| info.damage.is_none());
+    let verdict = Verdict::sound(sound);
     match format {
         Format::Json => print::json(&snapshots.iter().map(Row::from).collect::<Vec<_>>())?,
         Format::Table => {
@@ -153,7 +154,7 @@ fn list(arguments: &List, format: Format) -> Outcome {
             }
         }
     }
-    Ok(Verdict::sound(sound))
+    Ok(verdict)
 }
 
 fn info(info: &Info, format: Format) -> Outcome {

@@ -283,6 +283,7 @@ pub fn delete(arguments: &Delete, format: Format) -> Outcome {
         table.update(&batch)?;
         Some(change.save()?)
     };
+    let verdict = Verdict::found(count > 0);
     match format {
         Format::Json => print::json(&serde_json::json!({
             "snapshot": at.as_ref().and_then(|at| at.0.clone()), "operations": count, "missing": missing,
@@ -298,7 +299,7 @@ pub fn delete(arguments: &Delete, format: Format) -> Outcome {
             print::line(&said.join("; "))?;
         }
     }
-    Ok(Verdict::found(count > 0))
+    Ok(verdict)
 }
 
 /// Runs `delete-range`.

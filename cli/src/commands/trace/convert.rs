@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use varvite::Error;
 use varvite::context::{Options, Store};
 use varvite::disk::memory::MemoryDisk;
 use varvite::irmin_pack::trace as rows;
@@ -15,6 +14,7 @@ use varvite_sight::trace::irmin::{FromRows, ToRows};
 use super::open;
 use crate::exit::{Outcome, Verdict};
 use crate::input;
+use crate::output;
 use crate::print::{self, Format};
 use crate::sight::{Tracing, monotonic_ns};
 
@@ -52,6 +52,7 @@ pub fn run(arguments: &Convert, format: Format) -> Outcome {
     } else {
         to_irmin(arguments)?
     };
+    let verdict = Verdict::found(report.mismatches == 0);
     if format == Format::Json {
         print::json(&report)?;
     } else {
@@ -65,7 +66,7 @@ pub fn run(arguments: &Convert, format: Format) -> Outcome {
         ]);
         print::line(&table.to_string())?;
     }
-    Ok(Verdict::found(report.mismatches == 0))
+    Ok(verdict)
 }
 
 /// How much was left out, and what.
@@ -86,6 +87,12 @@ fn left_out(report: &Report) -> String {
 
 fn from_irmin(arguments: &Convert, name: &str, bytes: &[u8]) -> varvite::Result<Report> {
     let tracing = Tracing::to(Some(&arguments.out), None)?;
+    // The trace of a part would keep the same command from running again.
+    let report = replayed(tracing, name, bytes);
+    report.inspect_err(|_| drop(std::fs::remove_file(&arguments.out)))
+}
+
+fn replayed(tracing: Tracing, name: &str, bytes: &[u8]) -> varvite::Result<Report> {
     let options = Options { recorder: tracing.recorder(), ..Options::default() };
     let store = Store::create(MemoryDisk::seeded(1), options)?;
     let mut replay = Replay::new(Some(store), None, varvite::TableOptions::default(), monotonic_ns);
@@ -116,10 +123,7 @@ fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
     while let Some(call) = trace.next_call()? {
         rows.extend(to.rows(&call));
     }
-    let out = arguments.out.display().to_string();
-    let failed = |error| Error::io("write", &out, error);
-    let mut file = std::fs::File::create_new(&arguments.out).map_err(failed)?;
-    std::io::Write::write_all(&mut file, &rows::encode(&rows)).map_err(failed)?;
+    output::write_new(&arguments.out, &rows::encode(&rows))?;
     Ok(Report {
         calls: trace.end().calls,
         rows: rows.len() as u64,

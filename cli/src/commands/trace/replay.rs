@@ -46,7 +46,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t)]
     index: IndexKind,
     /// Memory for nodes of a context, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 84)]
+    #[arg(long, value_name = "MIB", default_value_t = 84, value_parser = clap::value_parser!(u64).range(0..1 << 20))]
     objects_mib: u64,
     /// Run every call on this store too: a new one, or one of varvite or of Irmin that has the commits, which
     /// is only read
@@ -263,9 +263,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         actions: found.actions,
         beside: other,
     };
-    show(&report, format)?;
     let others = report.beside.as_ref().map_or(0, |other| other.mismatches);
-    Ok(Verdict::found(report.mismatches + others == 0))
+    let verdict = Verdict::found(report.mismatches + others == 0);
+    show(&report, format)?;
+    Ok(verdict)
 }
 
 fn show(report: &Report, format: Format) -> std::io::Result<()> {
