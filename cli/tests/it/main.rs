@@ -64,6 +64,7 @@ mod suggestions;
 #[cfg(target_os = "linux")]
 mod terminal;
 /// What is typed, and what comes back, word for word.
+mod trace_replay;
 mod traces;
 mod transcripts;
 /// Failures that leave everything as it was, and words that are taken for nothing else.

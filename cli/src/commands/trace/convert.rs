@@ -96,6 +96,10 @@ fn replayed(tracing: Tracing, name: &str, bytes: &[u8]) -> varvite::Result<Repor
     let options = Options { recorder: tracing.recorder(), ..Options::default() };
     let store = Store::create(MemoryDisk::seeded(1), options)?;
     let mut replay = Replay::new(Some(store), None, varvite::TableOptions::default(), monotonic_ns);
+    let cut_bytes = rows::cut_bytes(name, bytes)?;
+    if cut_bytes > 0 {
+        complain!("warning: {name} was cut: its last {cut_bytes} bytes are no whole row");
+    }
     let (mut from, mut count) = (FromRows::default(), 0);
     for row in rows::rows(name, bytes)? {
         count += 1;
