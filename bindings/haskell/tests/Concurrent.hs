@@ -75,6 +75,29 @@ closes = forM_ [1 .. 20 :: Int] $ \round_ -> inMemory $ \session -> do
       Left raised -> throwIO raised
       Right () -> assertFailure "it ended"
 
+-- | Threads that share a cursor wait for each other: each entry is whole, and a close beneath them is 'Closed'.
+sharers :: Assertion
+sharers = forM_ [1, 2 :: Int] $ \_ -> inMemory $ \session -> do
+  table <- T.newTableWith small session
+  -- So long that a copy of one takes longer than to wake who waits for the cursor.
+  forM_ ("abcd" :: String) $ \letter -> T.insert table (Key (C.singleton letter)) (Joined (C.replicate 4000000 letter))
+  cursor <- T.newCursor table
+  let whole (Just (T.Entry (Key key) (Joined value))) =
+        unless (C.length value == 4000000 && C.all (== C.head key) value) (assertFailure ("not whole: " ++ show key))
+      whole Nothing = T.seekLast cursor
+      wholeKey (Just (Key key)) = unless (C.length key == 1 && key <= "d" && key >= "a") (assertFailure ("no key: " ++ show key))
+      wholeKey Nothing = T.seekFirst cursor
+  ends <- forM [T.previous cursor >>= whole, T.previous cursor >>= whole, T.next cursor >>= whole, T.previousKey cursor >>= wholeKey] $ \step ->
+    spawn False (forever step)
+  threadDelay 1000000
+  T.closeCursor cursor
+  forM_ ends $ \end -> do
+    outcome <- takeMVar end
+    case outcome of
+      Left raised | Just it <- fromException raised, errorKind it == Closed -> pure ()
+      Left raised -> throwIO raised
+      Right () -> assertFailure "it ended"
+
 -- | Readers of trees, with folds that call back at the same time, while handles are dropped and collected.
 trees :: Assertion
 trees = do
@@ -117,6 +140,7 @@ tests =
     , testCase "writers" (writers False)
     , testCase "writers of the system's threads" (writers True)
     , testCase "closes beneath readers" closes
+    , testCase "a cursor that threads share" sharers
     , testCase "trees" trees
     , testCase "exceptions of other threads" interrupted
     ]

@@ -244,7 +244,7 @@ contextLine path = do
         >>= isHash line
     "set_branch" -> do
       store <- the place
-      X.setBranch store (C.unpack (bytes (member "branch" line))) (hash (member "commit" line))
+      X.setBranch store (bytes (member "branch" line)) (hash (member "commit" line))
     "prove_finds" -> do
       it <- tree line
       root <- X.DirectoryRoot <$> X.hash it

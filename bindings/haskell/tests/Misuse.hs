@@ -8,7 +8,8 @@ import Control.Exception (AsyncException (..), ErrorCall (..), throw, throwIO, t
 import Control.Monad (forM_, replicateM_, void, when)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as C
-import Data.IORef (newIORef, readIORef, writeIORef)
+import qualified Data.ByteString.Unsafe as U
+import Data.IORef (IORef, newIORef, readIORef, writeIORef)
 import Data.List (isInfixOf)
 import qualified Data.Vector as V
 import Data.Word (Word64)
@@ -145,6 +146,8 @@ instance ResolveValue Picky where
     | newer == "bad" = error "cannot join that"
     | newer == "memory" = Picky (B.replicate (maxBound `div` 2) 0)
     | newer == "stack" = throw StackOverflow
+    -- A value that lies nowhere in full: of its length there is no memory.
+    | newer == "room" = Picky (unsafePerformIO (C.useAsCString "room" (\it -> U.unsafePackCStringLen (it, maxBound `div` 2))))
     | newer == "calls" = unsafePerformIO $ do
         disk <- T.memory 1
         T.closeDisk disk
@@ -153,7 +156,7 @@ instance ResolveValue Picky where
   resolver _ = Function "picky"
 
 raising :: Assertion
-raising = inMemory $ \session -> forM_ ["bad", "calls", "memory", "stack"] $ \culprit -> do
+raising = inMemory $ \session -> forM_ ["bad", "calls", "memory", "stack", "room"] $ \culprit -> do
   table <- T.newTableWith small session
   forM_ [0 .. 99] $ \number -> T.insert table (number :: Word64) (Picky "old")
   T.upsert table 7 (Picky culprit)
@@ -169,6 +172,66 @@ raising = inMemory $ \session -> forM_ ["bad", "calls", "memory", "stack"] $ \cu
   T.lookup table 7 >>= (@?= Just (Picky "newer"))
  where
   reading table = T.lookup table (7 :: Word64)
+
+-- | What was passed before a key that cannot be joined is given, and the next call tells of that key, until a seek.
+passed :: Assertion
+passed = inMemory $ \session -> do
+  table <- T.newTableWith small session
+  forM_ [0 .. 99] $ \key -> T.insert table (key :: Word64) (Picky "old")
+  T.upsert table 3 (Picky "bad")
+  forM_ [T.take 10, T.takeWhile 10 (const True)] $ \some -> T.withCursor table $ \cursor -> do
+    some cursor >>= (@?= V.fromList [T.Entry key (Picky "old") | key <- [0 .. 2]])
+    forM_ [void (some cursor), void (T.next cursor)] $ \again -> do
+      failed <- throws again
+      errorKind failed @?= Callback
+    T.seek cursor 4
+    some cursor >>= (@?= V.fromList [T.Entry key (Picky "old") | key <- [4 .. 13]])
+
+-- | A merge operator that uses the cursor whose call runs it is refused, and waits for nothing.
+within :: Assertion
+within = inMemory $ \session -> do
+  table <- T.newTableWith small session
+  forM_ [0 .. 99] $ \key -> T.insert table (key :: Word64) (Nosy "old")
+  T.upsert table 7 (Nosy "new")
+  T.withCursorAtOffset table 7 $ \cursor -> do
+    writeIORef nosy (void (T.previous cursor))
+    found <- T.next cursor
+    writeIORef nosy (pure ())
+    found @?= Just (T.Entry 7 (Nosy "Invalid"))
+
+-- | Tells how what it does while it joins ends.
+newtype Nosy = Nosy B.ByteString
+  deriving (Eq, Show)
+
+nosy :: IORef (IO ())
+nosy = unsafePerformIO (newIORef (pure ()))
+{-# NOINLINE nosy #-}
+
+instance SerialiseValue Nosy where
+  serialiseValue (Nosy it) = it
+  deserialiseValue = Nosy
+
+instance ResolveValue Nosy where
+  resolve newer _ = newer `seq` unsafePerformIO (told <$> (readIORef nosy >>= try))
+   where
+    told = Nosy . either (C.pack . show . errorKind) (const "done")
+  resolver _ = Function "nosy"
+
+-- | A branch has a name of bytes, which need be no text.
+named :: Assertion
+named = do
+  disk <- T.memory 1
+  X.withStore X.defaultStoreConfig disk $ \store -> do
+    tree <- X.emptyTree store
+    X.add tree ["a"] "1"
+    at <- X.commit store tree (X.Info [] 0 "" "")
+    X.setBranch store "\xff\x00 main" at
+    X.setBranch store "main" at
+    X.branch store "\xff\x00 main" >>= (@?= Just at)
+    X.branches store >>= (@?= [("main", at), ("\xff\x00 main", at)])
+    X.removeBranch store "\xff\x00 main"
+    X.branches store >>= (@?= [("main", at)])
+    throwsKind Invalid (X.setBranch store "" at)
 
 -- | Another name for the merge operator is not accepted.
 newtype Renamed = Renamed B.ByteString
@@ -299,6 +362,9 @@ tests =
     , testCase "locked and missing folders" locks
     , testCase "a merge operator that raises" raising
     , testCase "a merge operator by another name" operators
+    , testCase "what a cursor passed before an error" passed
+    , testCase "a merge operator that uses its cursor" within
+    , testCase "branches whose names are no text" named
     , testCase "folds, differences and proofs that raise" walks
     , testCase "what nothing leads to" collected
     , testCase "what a table leads to" kept

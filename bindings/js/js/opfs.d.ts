@@ -5,7 +5,7 @@ export class OpfsPool implements Pool {
   private constructor();
   /** Opens the pool called `name` with all of its files, at least so many. */
   static open(name: string, files: number): Promise<OpfsPool>;
-  /** Opens files until there are so many. */
+  /** Opens files until there are so many. Throws with the kind "closed" when the pool is closed meanwhile. */
   grow(files: number): Promise<void>;
   count(): number;
   read(file: number, offset: number, bytes: Uint8Array): number;
@@ -24,7 +24,7 @@ export class OpfsDisk {
   readonly disk: Disk;
   /** Opens the disk called `name`, or makes it, with at least `files` files open (64 unless said). In a worker only. */
   static open(name: string, options?: { files?: number }): Promise<OpfsDisk>;
-  /** Sees to it that at least `files` files have no name (32 unless said). Await it between calls. */
+  /** Sees to it that at least `files` files have no name (32 unless said). Await it between calls. Throws with the kind "closed" when the disk is closed meanwhile. */
   ready(files?: number): Promise<void>;
   /** Closes the disk. Sessions and stores on it are closed before. */
   close(): void;

@@ -37,6 +37,8 @@ export class OpfsPool {
   #folder;
   #name;
   #files = [];
+  #growing = Promise.resolve();
+  #isClosed = false;
 
   constructor(folder, name) {
     this.#folder = folder;
@@ -60,11 +62,28 @@ export class OpfsPool {
     return pool;
   }
 
-  /** Opens files until there are so many. */
-  async grow(files) {
+  /** Opens files until there are so many. One call after the other: two would open the same file. */
+  grow(files) {
+    const grown = this.#growing.then(() => this.#growTo(files));
+    this.#growing = grown.catch(() => {});
+    return grown;
+  }
+
+  async #growTo(files) {
     while (this.#files.length < files) {
-      this.#files.push(await lend(this.#folder, this.#files.length, this.#name));
+      if (this.#isClosed) throw this.#closed();
+      const file = await lend(this.#folder, this.#files.length, this.#name);
+      if (this.#isClosed) {
+        // Nobody else would close it, and it keeps others out.
+        file.close();
+        throw this.#closed();
+      }
+      this.#files.push(file);
     }
+  }
+
+  #closed() {
+    return fault("closed", `${this.#name} was closed: open it again`);
   }
 
   count() {
@@ -98,6 +117,7 @@ export class OpfsPool {
 
   /** Closes all files, which others may open then. */
   close() {
+    this.#isClosed = true;
     for (const file of this.#files) file.close();
     this.#files = [];
   }
@@ -130,7 +150,7 @@ export class OpfsDisk {
 
   /**
    * Sees to it that at least `files` files have no name. Await it between calls: a batch or a commit takes a few at most,
-   * a merge of a large table some dozens.
+   * a merge of a large table some dozens. Throws with the kind "closed" when the disk is closed meanwhile.
    */
   async ready(files = 32) {
     const missing = files - this.disk.freeFiles;

@@ -8,7 +8,7 @@ use wasm_bindgen::convert::TryFromJsValue;
 use wasm_bindgen::prelude::*;
 
 use crate::fault::{Outcome, invalid};
-use crate::input::bytes;
+use crate::input::{bytes, size};
 use crate::range::Bounds;
 use crate::table::shared;
 
@@ -91,11 +91,11 @@ impl Batch {
     pub fn insert_rows(
         &self,
         keys: &[u8],
-        key_width: u32,
+        #[wasm_bindgen(unchecked_param_type = "number")] key_width: JsValue,
         values: &[u8],
-        value_width: u32,
+        #[wasm_bindgen(unchecked_param_type = "number")] value_width: JsValue,
     ) -> Outcome {
-        let (keys, values) = (rows(keys, key_width)?, rows(values, value_width)?);
+        let (keys, values) = (rows(keys, &key_width)?, rows(values, &value_width)?);
         if keys.len() != values.len() {
             let (keys, values) = (keys.len(), values.len());
             return Err(invalid(format!("there are {keys} keys and {values} values")));
@@ -109,9 +109,13 @@ impl Batch {
 
     /// Deletes the keys of `keyWidth` bytes that stand behind each other.
     #[wasm_bindgen(js_name = deleteRows)]
-    pub fn delete_rows(&self, keys: &[u8], key_width: u32) -> Outcome {
+    pub fn delete_rows(
+        &self,
+        keys: &[u8],
+        #[wasm_bindgen(unchecked_param_type = "number")] key_width: JsValue,
+    ) -> Outcome {
         let mut changes = self.changes()?;
-        for key in rows(keys, key_width)? {
+        for key in rows(keys, &key_width)? {
             changes.delete(key);
         }
         Ok(())
@@ -137,8 +141,8 @@ impl Batch {
 }
 
 /// Rows of a width that stand behind each other.
-pub fn rows(bytes: &[u8], width: u32) -> Outcome<std::slice::ChunksExact<'_, u8>> {
-    let width = width as usize;
+pub fn rows<'a>(bytes: &'a [u8], width: &JsValue) -> Outcome<std::slice::ChunksExact<'a, u8>> {
+    let width = size(width, "the width of a row")?;
     if width == 0 || !bytes.len().is_multiple_of(width) {
         let length = bytes.len();
         return Err(invalid(format!("{length} bytes are not rows of {width} bytes each")));

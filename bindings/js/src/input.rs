@@ -10,7 +10,7 @@ use crate::fault::{Outcome, invalid};
 const TYPES: &str = r#"
 /** What is taken for bytes: text in UTF-8, or bytes. */
 export type Bytes = string | Uint8Array | ArrayBuffer;
-/** The steps of a path; text is split at "/". */
+/** The steps of a path; text is split at "/", where nothing between two is no step. */
 export type Path = string | Bytes[];
 /** A hash of 32 bytes, or its 64 hexadecimal digits. */
 export type HashLike = string | Uint8Array;
@@ -45,15 +45,35 @@ pub fn optional_bytes(value: &JsValue, what: &str) -> Outcome<Option<Vec<u8>>> {
     bytes(value, what).map(Some)
 }
 
+#[wasm_bindgen]
+extern "C" {
+    #[wasm_bindgen(js_namespace = Array, js_name = from, catch)]
+    fn copied(array: &Array) -> Result<Array, JsValue>;
+}
+
+/// The elements of an array as they are now. What throws where they are read is thrown here, and not where Rust holds
+/// something that it would never give back.
+pub fn array(value: &JsValue) -> Outcome<Array> {
+    copied(value.dyn_ref().ok_or_else(|| invalid("an array is wanted"))?)
+}
+
 /// The elements of an array, each as bytes.
 pub fn list(value: &JsValue, what: &str) -> Outcome<Vec<Vec<u8>>> {
     let array = value
         .dyn_ref::<Array>()
         .ok_or_else(|| invalid(format!("an array is wanted, each of its elements a {what}")))?;
-    array.iter().map(|it| bytes(&it, what)).collect()
+    copied(array)?.iter().map(|it| bytes(&it, what)).collect()
 }
 
-/// The steps of a path: text is split at "/", an array has them one by one, nothing is the root.
+/// Text; nothing when it is left out.
+pub fn text(value: &JsValue, what: &str) -> Outcome<String> {
+    if value.is_undefined() || value.is_null() {
+        return Ok(String::new());
+    }
+    value.as_string().ok_or_else(|| invalid(format!("the {what} must be text")))
+}
+
+/// The steps of a path: text is split at "/", an array has them one by one, also those without bytes, nothing is the root.
 pub fn path(value: &JsValue) -> Outcome<Vec<Vec<u8>>> {
     if value.is_undefined() || value.is_null() {
         return Ok(Vec::new());
@@ -84,9 +104,31 @@ fn unhex(digits: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }
 
+/// Numbers of JavaScript are exact up to here.
+pub const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// Seconds since 1970, as a number or a bigint; 0 when they are left out.
+pub fn seconds(value: &JsValue, what: &str) -> Outcome<i64> {
+    if value.is_undefined() || value.is_null() {
+        return Ok(0);
+    }
+    let wrong = || invalid(format!("the {what} is a whole number of seconds since 1970"));
+    match value.as_f64() {
+        Some(number) if number.fract() == 0.0 && number.abs() <= EXACT_MAX => Ok(number as i64),
+        Some(_) => Err(wrong()),
+        None => i64::try_from(value.clone()).map_err(|_| wrong()),
+    }
+}
+
+/// A count that there must be, and that memory has room for.
+pub fn size(value: &JsValue, what: &str) -> Outcome<usize> {
+    let count =
+        count(value, what)?.ok_or_else(|| invalid(format!("{what} is left out: say it")))?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
 /// A count: a whole number from 0 to 2^53, as a number or a bigint. `None` when it is left out.
 pub fn count(value: &JsValue, what: &str) -> Outcome<Option<u64>> {
-    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     if value.is_undefined() || value.is_null() {
         return Ok(None);
     }
@@ -121,25 +163,24 @@ impl<'a> Given<'a> {
         Ok(Given { object: Some(object) })
     }
 
-    /// A property; undefined when it is left out.
-    pub fn get(&self, name: &str) -> JsValue {
-        let found = self.object.and_then(|object| Reflect::get(object, &name.into()).ok());
-        found.unwrap_or(JsValue::UNDEFINED)
+    /// A property; undefined when it is left out. What reading it throws is thrown.
+    pub fn get(&self, name: &str) -> Outcome<JsValue> {
+        self.object.map_or(Ok(JsValue::UNDEFINED), |object| Reflect::get(object, &name.into()))
     }
 
     /// A count.
     pub fn count(&self, name: &str) -> Outcome<Option<u64>> {
-        count(&self.get(name), name)
+        count(&self.get(name)?, name)
     }
 
     /// Whether a property is true.
-    pub fn flag(&self, name: &str) -> bool {
-        self.get(name).is_truthy()
+    pub fn flag(&self, name: &str) -> Outcome<bool> {
+        Ok(self.get(name)?.is_truthy())
     }
 
     /// One of some words.
     pub fn choose<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Outcome<Option<T>> {
-        choose(&self.get(name), name, words)
+        choose(&self.get(name)?, name, words)
     }
 }
 

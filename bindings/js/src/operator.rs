@@ -10,8 +10,7 @@ use varvite::{Error, MergeOperator};
 use wasm_bindgen::prelude::*;
 
 use crate::fault::{Outcome, invalid};
-use crate::input::{Given, bytes};
-use crate::session::array;
+use crate::input::{Given, array, bytes};
 
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = r#"
@@ -88,7 +87,7 @@ pub fn operator(value: &JsValue) -> Outcome<MergeOperator> {
             .ok_or_else(|| invalid(format!("there is no operator {name:?}: {known}")));
     }
     let given = Given::of(value, &["name", "join"])?;
-    let (name, join) = (given.get("name").as_string(), given.get("join").dyn_into::<Function>());
+    let (name, join) = (given.get("name")?.as_string(), given.get("join")?.dyn_into::<Function>());
     let (Some(name), Ok(join)) = (name, join) else {
         return Err(invalid(format!("an operator has a name and a function: {known}")));
     };
@@ -103,7 +102,7 @@ pub fn operator(value: &JsValue) -> Outcome<MergeOperator> {
 
 /// The operators that a program gives for the tables that it opens; the engine knows those that are built in.
 pub fn operators(value: &JsValue) -> Outcome<Vec<MergeOperator>> {
-    let given = Given::of(value, &["operators"])?.get("operators");
+    let given = Given::of(value, &["operators"])?.get("operators")?;
     if given.is_undefined() || given.is_null() {
         return Ok(Vec::new());
     }

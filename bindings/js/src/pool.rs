@@ -2,8 +2,9 @@
 //! engine opens, renames and removes files within a call.
 //!
 //! The pool's files have numbers. Files 0 and 1 hold the directory, which says what number each path has, one copy written
-//! and flushed after the other; every other holds the bytes of one file. A number is given away again only after a directory
-//! without it is durable. So a crash leaves an older directory whose files are untouched. The bytes: `docs/design/js.md`.
+//! and flushed after the other, and never the only whole one first; every other holds the bytes of one file. A number is
+//! given away again only after a directory without it is durable. So a crash leaves an older directory whose files are
+//! untouched. The bytes: `docs/design/js.md`.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -159,6 +160,8 @@ struct Names {
     /// How many files of the pool are known.
     count: u32,
     generation: u64,
+    /// The copy of the directory that is whole and durable, whatever became of the other.
+    whole: usize,
     held: HashMap<String, String>,
 }
 
@@ -176,6 +179,7 @@ pub struct PoolDisk {
 
 /// Files 0 and 1 are the directory's.
 const FIRST: u32 = 2;
+const COPIES: [u32; 2] = [0, 1];
 
 impl PoolDisk {
     /// Reads the directory of a pool; one whose files are all empty has none yet. What no directory names is free.
@@ -196,13 +200,24 @@ impl PoolDisk {
             )));
         }
         let copies = [Self::directory(pool, root, 0)?, Self::directory(pool, root, 1)?];
-        let directory = Directory::newest(&copies, root)?;
+        let (directory, whole) = Directory::newest(&copies, root)?;
+        let bytes = copies[whole].get(..directory.length).unwrap_or_default();
+        pool.with("write the directory of", root, |files| {
+            // What was read may not be durable, and is what is left if the other copy is torn.
+            files.flush(COPIES[whole])?;
+            if copies[1 - whole].get(..bytes.len()) != Some(bytes) {
+                files.write(COPIES[1 - whole], 0.0, bytes)?;
+                files.flush(COPIES[1 - whole])?;
+            }
+            Ok(())
+        })?;
         let names = Arc::new(Mutex::new(Names {
             nodes: BTreeMap::new(),
             free: Vec::new(),
             leaving: Vec::new(),
             count,
             generation: directory.generation,
+            whole,
             held: HashMap::new(),
         }));
         let mut slots: HashMap<u32, Arc<Slot>> = HashMap::new();
@@ -226,10 +241,6 @@ impl PoolDisk {
         let free: Vec<u32> = (FIRST..count).rev().filter(|it| !slots.contains_key(it)).collect();
         let disk = PoolDisk { pool, names, root: root.to_owned() };
         lock(&disk.names).nodes = nodes;
-        if copies[0] != copies[1] {
-            // A crash was between both: what was read may not be durable, and the next step counts on it.
-            disk.write_directory()?;
-        }
         for &number in &free {
             // What a crash left in it is nobody's.
             pool.with("empty a file of", root, |files| files.truncate(number, 0.0))?;
@@ -262,11 +273,13 @@ impl PoolDisk {
         let bytes = Directory::encode(generation, places, &self.root)?;
         // Also where this fails: one copy may have the number already.
         names.generation = generation;
-        for copy in 0..FIRST {
+        // The copy that is whole stays so until the other is: a crash, or a call that fails, may leave that one torn.
+        for copy in [1 - names.whole, names.whole] {
             self.pool.with("write the directory of", &self.root, |files| {
-                files.write(copy, 0.0, &bytes)?;
-                files.flush(copy)
+                files.write(COPIES[copy], 0.0, &bytes)?;
+                files.flush(COPIES[copy])
             })?;
+            names.whole = copy;
         }
         let leaving = std::mem::take(&mut names.leaving);
         for number in leaving {

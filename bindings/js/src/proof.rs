@@ -45,7 +45,7 @@ fn root(value: &JsValue) -> Outcome<Kinded> {
     let given = Given::of(value, &["kind", "hash"])?;
     let kinds = [("value", Kind::Value), ("directory", Kind::Directory)];
     let kind = given.choose("kind", &kinds)?.unwrap_or(Kind::Directory);
-    Ok(Kinded { kind, hash: hash(&given.get("hash"))?.into() })
+    Ok(Kinded { kind, hash: hash(&given.get("hash")?)?.into() })
 }
 
 fn told_root(from: Kinded) -> JsValue {

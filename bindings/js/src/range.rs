@@ -7,7 +7,7 @@ use varvite::View;
 use wasm_bindgen::prelude::*;
 
 use crate::fault::{Outcome, Throw, invalid};
-use crate::input::{Given, optional_bytes, tell};
+use crate::input::{Given, optional_bytes, size, tell};
 use crate::operator::outside;
 
 #[wasm_bindgen(typescript_custom_section)]
@@ -36,9 +36,9 @@ fn borrowed(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 impl Bounds {
     pub fn of(value: &JsValue) -> Outcome<Bounds> {
         let given = Given::of(value, &["from", "before", "prefix", "reverse", "keysOnly"])?;
-        let from = optional_bytes(&given.get("from"), "first key")?;
-        let before = optional_bytes(&given.get("before"), "key at the end")?;
-        let (lower, upper) = match optional_bytes(&given.get("prefix"), "prefix")? {
+        let from = optional_bytes(&given.get("from")?, "first key")?;
+        let before = optional_bytes(&given.get("before")?, "key at the end")?;
+        let (lower, upper) = match optional_bytes(&given.get("prefix")?, "prefix")? {
             Some(_) if from.is_some() || before.is_some() => {
                 return Err(invalid("a range has a prefix, or its ends, not both"));
             }
@@ -51,7 +51,7 @@ impl Bounds {
                 before.map_or(Bound::Unbounded, Bound::Excluded),
             ),
         };
-        let (reverse, keys_only) = (given.flag("reverse"), given.flag("keysOnly"));
+        let (reverse, keys_only) = (given.flag("reverse")?, given.flag("keysOnly")?);
         Ok(Bounds { lower, upper, reverse, keys_only })
     }
 
@@ -67,7 +67,7 @@ impl Bounds {
     pub fn entries(self, view: &View) -> Entries {
         let range = view.range((self.lower, self.upper));
         let walk = if self.keys_only { Walk::Keys(range.keys()) } else { Walk::Entries(range) };
-        Entries { walk, reverse: self.reverse }
+        Entries { walk, reverse: self.reverse, failed: None }
     }
 }
 
@@ -89,6 +89,8 @@ enum Walk {
 pub struct Entries {
     walk: Walk,
     reverse: bool,
+    /// What kept the last call from giving more, which the next one throws.
+    failed: Option<JsValue>,
 }
 
 impl Entries {
@@ -111,6 +113,7 @@ impl Entries {
     #[wasm_bindgen(unchecked_return_type = "IteratorResult<any>")]
     pub fn next(&mut self) -> Outcome<JsValue> {
         outside()?;
+        self.failed.take().map_or(Ok(()), Err)?;
         let found = self.step().transpose().throw()?;
         let is_done = found.is_none();
         Ok(crate::input::object(&[
@@ -119,14 +122,26 @@ impl Entries {
         ]))
     }
 
-    /// Up to `count` entries at once.
+    /// Up to `count` entries at once: fewer at the end, and before one that cannot be read, of which the next call throws.
     #[wasm_bindgen(js_name = nextMany, unchecked_return_type = "any[]")]
-    pub fn next_many(&mut self, count: u32) -> Outcome<JsValue> {
+    pub fn next_many(
+        &mut self,
+        #[wasm_bindgen(unchecked_param_type = "number")] count: JsValue,
+    ) -> Outcome<JsValue> {
         outside()?;
+        let count = size(&count, "the number of entries")?;
+        self.failed.take().map_or(Ok(()), Err)?;
         let entries = Array::new();
         for _ in 0..count {
-            let Some(entry) = self.step() else { break };
-            entries.push(&entry.throw()?);
+            match self.step().transpose().throw() {
+                Ok(Some(entry)) => entries.push(&entry),
+                Ok(None) => break,
+                Err(thrown) if entries.length() == 0 => return Err(thrown),
+                Err(thrown) => {
+                    self.failed = Some(thrown);
+                    break;
+                }
+            };
         }
         Ok(entries.into())
     }

@@ -10,7 +10,7 @@ use wasm_bindgen::prelude::*;
 use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::fault::{Outcome, Throw, closed, invalid};
-use crate::input::{Given, object, optional_bytes};
+use crate::input::{Given, array, object, optional_bytes, text};
 use crate::operator::{operator, operators, outside};
 use crate::shared::Tables;
 use crate::table::Table;
@@ -88,12 +88,12 @@ fn table_options(value: &JsValue) -> Outcome<TableOptions> {
     if let Some(bits) = small(&given, "filterBits")? {
         options.filter_bits = bits;
     }
-    if given.get("blobMinBytes").is_null() {
+    if given.get("blobMinBytes")?.is_null() {
         options.blob_min_bytes = None;
     } else if let Some(bytes) = small(&given, "blobMinBytes")? {
         options.blob_min_bytes = Some(bytes);
     }
-    let joined = given.get("operator");
+    let joined = given.get("operator")?;
     if !joined.is_undefined() && !joined.is_null() {
         options.operator = Some(operator(&joined)?);
     }
@@ -263,8 +263,8 @@ impl Session {
         options: JsValue,
     ) -> Outcome {
         let given = Given::of(&options, &["label", "payload"])?;
-        let label = given.get("label").as_string().unwrap_or_default();
-        let payload = optional_bytes(&given.get("payload"), "payload")?.unwrap_or_default();
+        let label = text(&given.get("label")?, "label")?;
+        let payload = optional_bytes(&given.get("payload")?, "payload")?.unwrap_or_default();
         let tables =
             array(&tables)?.iter().map(|it| Table::handle(&it)).collect::<Outcome<Vec<_>>>()?;
         let open = tables.iter().map(Table::look).collect::<Outcome<Vec<_>>>()?;
@@ -343,8 +343,4 @@ impl Session {
         outside()?;
         self.0.take().map_or(Ok(()), |session| session.close().throw())
     }
-}
-
-pub fn array(value: &JsValue) -> Outcome<&Array> {
-    value.dyn_ref::<Array>().ok_or_else(|| invalid("an array is wanted"))
 }

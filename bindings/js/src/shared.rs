@@ -7,9 +7,8 @@ use wasm_bindgen::prelude::*;
 
 use crate::batch::Batch;
 use crate::fault::{Outcome, Throw, closed, thrown};
-use crate::input::{Given, bytes, list, optional_bytes, tell};
+use crate::input::{Given, array, bytes, list, optional_bytes, tell, text};
 use crate::operator::outside;
-use crate::session::array;
 use crate::table::{Table, View, told};
 
 /// Tables of a session behind one handle: batches and transactions over several of them stand whole or not at all, and
@@ -77,12 +76,14 @@ impl Tables {
         &self,
         #[wasm_bindgen(unchecked_param_type = "[string, Batch][]")] pairs: JsValue,
     ) -> Outcome {
-        let mut turn = self.turn()?;
+        let mut changes = Vec::new();
         for pair in array(&pairs)?.iter() {
             let pair = array(&pair)?;
-            let name = pair.get(0).as_string().unwrap_or_default();
-            let batch = Batch::handle(&pair.get(1))?;
-            turn.batch(&name).throw()?.append(&batch.0.borrow());
+            changes.push((text(&pair.get(0), "name of a table")?, Batch::handle(&pair.get(1))?));
+        }
+        let mut turn = self.turn()?;
+        for (name, batch) in &changes {
+            turn.batch(name).throw()?.append(&batch.0.borrow());
         }
         turn.commit().throw()
     }
@@ -101,8 +102,8 @@ impl Tables {
         options: JsValue,
     ) -> Outcome {
         let given = Given::of(&options, &["label", "payload"])?;
-        let label = given.get("label").as_string().unwrap_or_default();
-        let payload = optional_bytes(&given.get("payload"), "payload")?.unwrap_or_default();
+        let label = text(&given.get("label")?, "label")?;
+        let payload = optional_bytes(&given.get("payload")?, "payload")?.unwrap_or_default();
         drop(self.turn()?);
         let saved = self.open_now()?.with(|tables| {
             let tables: Vec<&varvite::Table> = tables.iter().collect();

@@ -6,16 +6,18 @@ use wasm_bindgen::prelude::*;
 
 use crate::disk::Disk;
 use crate::fault::{Outcome, Throw, closed, invalid};
-use crate::input::{Given, count, hash, object, optional_bytes, tell};
+use crate::input::{
+    EXACT_MAX, Given, array, bytes, count, hash, object, optional_bytes, seconds, tell,
+};
 use crate::options::configuration;
 use crate::tree::Tree;
 
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = r#"
 export interface StoreOptions { configuration?: Configuration; index?: "minimal" | "always"; synced?: boolean; seed?: number | bigint; chunkBytes?: number; objectsBytes?: number; hashesBytes?: number; pagesBytes?: number; treeBytes?: number }
-/** What a commit says besides its tree. */
-export interface CommitInfo { parents?: HashLike[]; date?: number; author?: Bytes; message?: Bytes }
-export interface Commit { hash: Uint8Array; tree: Uint8Array; parents: Uint8Array[]; date: number; author: Uint8Array; message: Uint8Array }
+/** What a commit says besides its tree. A date is in seconds since 1970; one that no number has exactly is a bigint. */
+export interface CommitInfo { parents?: HashLike[]; date?: number | bigint; author?: Bytes; message?: Bytes }
+export interface Commit { hash: Uint8Array; tree: Uint8Array; parents: Uint8Array[]; date: number | bigint; author: Uint8Array; message: Uint8Array }
 export interface CollectStatus { phase: string; chunksLeft: number; leftBytes: number; reclaimedBytes: number; collections: number; paused: boolean }
 "#;
 
@@ -38,15 +40,20 @@ const OPTIONS: &[&str] = &[
 fn store_options(value: &JsValue) -> Outcome<Options> {
     let given = Given::of(value, OPTIONS)?;
     let mut options = Options {
-        configuration: configuration(&given.get("configuration"))?,
+        configuration: configuration(&given.get("configuration")?)?,
         ..Options::default()
     };
     let kinds = [("minimal", Index::Minimal), ("always", Index::Always)];
     if let Some(index) = given.choose("index", &kinds)? {
         options.index = index;
     }
-    if given.get("synced").as_bool() == Some(false) {
-        options.durability = Durability::Written;
+    let synced = given.get("synced")?;
+    match synced.as_bool() {
+        Some(false) => options.durability = Durability::Written,
+        None if !synced.is_undefined() && !synced.is_null() => {
+            return Err(invalid("synced must be true or false"));
+        }
+        _ => {}
     }
     options.seed = given.count("seed")?;
     for (name, place) in [
@@ -65,26 +72,27 @@ fn store_options(value: &JsValue) -> Outcome<Options> {
 
 fn commit_info(value: &JsValue) -> Outcome<CommitInfo> {
     let given = Given::of(value, &["parents", "date", "author", "message"])?;
-    let parents = hashes(&given.get("parents"))?;
-    let date = given.get("date").as_f64().unwrap_or(0.0);
-    if date.fract() != 0.0 || date.abs() > 9_007_199_254_740_992.0 {
-        return Err(invalid("the date is a whole number of seconds since 1970"));
-    }
-    let author = optional_bytes(&given.get("author"), "author")?.unwrap_or_default();
-    let message = optional_bytes(&given.get("message"), "message")?.unwrap_or_default();
-    Ok(CommitInfo::new(&parents, date as i64, author, message))
+    let parents = hashes(&given.get("parents")?)?;
+    let date = seconds(&given.get("date")?, "date")?;
+    let author = optional_bytes(&given.get("author")?, "author")?.unwrap_or_default();
+    let message = optional_bytes(&given.get("message")?, "message")?.unwrap_or_default();
+    Ok(CommitInfo::new(&parents, date, author, message))
 }
 
 fn hashes(value: &JsValue) -> Outcome<Vec<CommitHash>> {
     if value.is_undefined() || value.is_null() {
         return Ok(Vec::new());
     }
-    let array = value.dyn_ref::<Array>().ok_or_else(|| invalid("an array of hashes is wanted"))?;
-    array.iter().map(|it| Ok(hash(&it)?.into())).collect()
+    array(value)?.iter().map(|it| Ok(hash(&it)?.into())).collect()
 }
 
 fn told(hashes: &[CommitHash]) -> JsValue {
     hashes.iter().map(|it| tell(Some(it.as_ref()))).collect::<Array>().into()
+}
+
+/// A number where that is exact, as all dates are that people write.
+fn told_date(date: i64) -> JsValue {
+    if (date as f64).abs() <= EXACT_MAX { (date as f64).into() } else { date.into() }
 }
 
 fn told_commit(from: &context::Commit) -> JsValue {
@@ -92,7 +100,7 @@ fn told_commit(from: &context::Commit) -> JsValue {
         ("hash", tell(Some(from.hash.as_ref()))),
         ("tree", tell(Some(from.tree.as_ref()))),
         ("parents", told(&from.parents)),
-        ("date", (from.date as f64).into()),
+        ("date", told_date(from.date)),
         ("author", tell(Some(&from.author))),
         ("message", tell(Some(&from.message))),
     ])
@@ -193,25 +201,32 @@ impl Store {
 
     /// Up to `limit` commits, the newest first.
     #[wasm_bindgen(unchecked_return_type = "Uint8Array[]")]
-    pub fn log(&self, limit: Option<u32>) -> Outcome<JsValue> {
-        let limit = limit.map_or(usize::MAX, |it| it as usize);
+    pub fn log(
+        &self,
+        #[wasm_bindgen(unchecked_optional_param_type = "number")] limit: JsValue,
+    ) -> Outcome<JsValue> {
+        let limit = count(&limit, "the limit")?.unwrap_or(u64::MAX);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         Ok(told(&self.look()?.log(limit).throw()?))
     }
 
-    /// Has a branch name a commit.
+    /// Has a branch name a commit. A branch's name is 1 to 4,096 bytes.
     #[wasm_bindgen(js_name = setBranch)]
     pub fn set_branch(
         &mut self,
-        name: &str,
+        #[wasm_bindgen(unchecked_param_type = "Bytes")] name: JsValue,
         #[wasm_bindgen(unchecked_param_type = "HashLike")] commit: JsValue,
     ) -> Outcome {
-        let commit = hash(&commit)?.into();
-        self.change()?.set_branch(name.as_bytes(), &commit).throw()
+        let (name, commit) = (bytes(&name, "name of a branch")?, hash(&commit)?.into());
+        self.change()?.set_branch(&name, &commit).throw()
     }
 
     /// The commit that a branch names; undefined when there is no such branch.
-    pub fn branch(&self, name: &str) -> Outcome<Option<Vec<u8>>> {
-        Ok(self.look()?.branch(name.as_bytes()).map(|it| it.as_ref().to_vec()))
+    pub fn branch(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Bytes")] name: JsValue,
+    ) -> Outcome<Option<Vec<u8>>> {
+        Ok(self.look()?.branch(&bytes(&name, "name of a branch")?).map(|it| it.as_ref().to_vec()))
     }
 
     /// The branches, each `[name, commit]`.
@@ -227,8 +242,12 @@ impl Store {
 
     /// Removes a branch; its commits stay.
     #[wasm_bindgen(js_name = removeBranch)]
-    pub fn remove_branch(&mut self, name: &str) -> Outcome {
-        self.change()?.remove_branch(name.as_bytes()).throw()
+    pub fn remove_branch(
+        &mut self,
+        #[wasm_bindgen(unchecked_param_type = "Bytes")] name: JsValue,
+    ) -> Outcome {
+        let name = bytes(&name, "name of a branch")?;
+        self.change()?.remove_branch(&name).throw()
     }
 
     /// Begins to collect what only commits before this one reach, but for what branches and pins keep.

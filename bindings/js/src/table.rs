@@ -129,8 +129,12 @@ impl View {
 
     /// The values of keys of `width` bytes that stand behind each other.
     #[wasm_bindgen(js_name = lookupRows, unchecked_return_type = "PackedValues")]
-    pub fn lookup_rows(&self, keys: &[u8], width: u32) -> Outcome<JsValue> {
-        let keys: Vec<&[u8]> = rows(keys, width)?.collect();
+    pub fn lookup_rows(
+        &self,
+        keys: &[u8],
+        #[wasm_bindgen(unchecked_param_type = "number")] width: JsValue,
+    ) -> Outcome<JsValue> {
+        let keys: Vec<&[u8]> = rows(keys, &width)?.collect();
         packed(&self.look()?.lookup(&keys).throw()?)
     }
 
@@ -176,8 +180,12 @@ impl Table {
 
     /// The values of keys of `width` bytes that stand behind each other.
     #[wasm_bindgen(js_name = lookupRows, unchecked_return_type = "PackedValues")]
-    pub fn lookup_rows(&self, keys: &[u8], width: u32) -> Outcome<JsValue> {
-        let keys: Vec<&[u8]> = rows(keys, width)?.collect();
+    pub fn lookup_rows(
+        &self,
+        keys: &[u8],
+        #[wasm_bindgen(unchecked_param_type = "number")] width: JsValue,
+    ) -> Outcome<JsValue> {
+        let keys: Vec<&[u8]> = rows(keys, &width)?.collect();
         packed(&self.look()?.lookup(&keys).throw()?)
     }
 

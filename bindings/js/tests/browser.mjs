@@ -79,6 +79,8 @@ let page = await opened();
 const kept = await run(page, "promises");
 assert.ok(kept.length > 20);
 assert.equal(await run(page, "twice"), "locked");
+assert.equal(await run(page, "together"), 30);
+assert.deepEqual(await run(page, "closing"), ["closed", "opened"]);
 let from = 0;
 for (let round = 0; round < 4; round++) {
   const acknowledged = await run(page, "write", { until: 10 + round * 7, from });

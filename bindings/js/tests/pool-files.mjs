@@ -38,6 +38,8 @@ export class MemoryPool {
     this.durable = this.now.slice();
     this.calls = 0;
     this.failAt = Infinity;
+    /** Whether a write to a file writes half of its bytes, and fails. */
+    this.tears = () => false;
   }
 
   step() {
@@ -53,13 +55,16 @@ export class MemoryPool {
     return found.length;
   }
 
-  write(file, offset, bytes) {
+  write(file, offset, given) {
     this.step();
+    const isTorn = this.tears(file);
+    const bytes = isTorn ? given.subarray(0, given.length >> 1) : given;
     const old = this.now[file];
     const next = new Uint8Array(Math.max(old.length, offset + bytes.length));
     next.set(old);
     next.set(bytes, offset);
     this.now[file] = next;
+    if (isTorn) throw Object.assign(new Error("there is no room"), { name: "QuotaExceededError" });
   }
 
   size(file) { return this.now[file].length; }

@@ -129,6 +129,65 @@ test("after a power cut a context has its acknowledged commits", () => {
   }
 });
 
+/** What a crash of the process leaves: all that was written. */
+const kept = (pool) => pool.crashed(() => 0);
+
+test("a crash while a torn directory is mended leaves the whole one", () => {
+  for (const copy of [0, 1]) {
+    const whole = new MemoryPool();
+    fill(whole, 3, 0);
+    const torn = kept(whole);
+    torn.now[copy].fill(0xff, 40);
+    torn.tears = (file) => file < 2;
+    assert.throws(() => Disk.over(torn, "pool"), (error) => error.kind === "io");
+    assert.deepEqual(content(kept(torn)), expected(3), `copy ${copy}`);
+    // Mended, both are whole.
+    const mended = kept(torn);
+    Disk.over(mended, "pool");
+    assert.deepEqual(mended.now[0], mended.now[1]);
+    assert.deepEqual(mended.durable[0], mended.durable[1]);
+  }
+});
+
+test("a directory that could not be written is written before the whole one", () => {
+  for (const copy of [0, 1]) {
+    const pool = new MemoryPool();
+    fill(pool, 3, 0);
+    const disk = Disk.over(pool, "pool");
+    const named = (name) => {
+      const session = Session.openOrCreate(disk, { log: "synced", logFileBytes: 1 << 20 });
+      try {
+        session.createTable(name).close();
+      } finally {
+        session.close();
+      }
+    };
+    let full = true;
+    pool.tears = (file) => file === copy && full;
+    assert.throws(() => named("u"), (error) => ["io", "poisoned"].includes(error.kind));
+    // There is room again, and the power goes in the middle of the next write.
+    full = false;
+    pool.tears = (file) => file < 2;
+    assert.throws(() => named("v"), (error) => ["io", "poisoned"].includes(error.kind));
+    assert.deepEqual(content(kept(pool)), expected(3), `copy ${copy}`);
+  }
+});
+
+test("what is behind a directory is no difference", () => {
+  const pool = new MemoryPool();
+  fill(pool, 3, 0);
+  const longer = kept(pool);
+  longer.now[0] = new Uint8Array([...longer.now[0], 1, 2, 3]);
+  const written = [];
+  longer.tears = (file) => {
+    written.push(file);
+    return false;
+  };
+  Disk.over(longer, "pool");
+  assert.deepEqual(written, []);
+  assert.deepEqual(content(kept(longer)), expected(3));
+});
+
 test("a pool without a free file is full, and goes on when it has more", () => {
   const pool = new MemoryPool(4);
   const disk = Disk.over(pool, "pool");

@@ -317,6 +317,130 @@ test("what is wrong is refused by its kind, and harms nothing", () => {
   assert.equal(new Tree("tezos-binary").isEmpty, true);
 });
 
+test("a date is a number or a bigint, and nothing else is taken for one", () => {
+  const store = Store.create(Disk.memory(1));
+  const tree = store.emptyTree();
+  tree.add("a", "1");
+  const dates = [0, 1_700_000_000, -5, 2 ** 53];
+  for (const date of dates) {
+    const commit = store.commit(tree, { date });
+    assert.deepEqual(store.commit(tree, { date: BigInt(date) }), commit);
+    assert.equal(store.commitInfo(commit).date, date);
+  }
+  const far = 2n ** 63n - 1n;
+  assert.equal(store.commitInfo(store.commit(tree, { date: far })).date, far);
+  for (const date of ["1700000000", new Date(), 0.5, NaN, Infinity, 2 ** 60, far + 1n, {}, true]) {
+    assert.throws(() => store.commit(tree, { date }), kindOf("invalid"), `${date}`);
+  }
+  assert.throws(() => Store.create(Disk.memory(), { synced: 0 }), kindOf("invalid"));
+  store.close();
+  const session = Session.create(Disk.memory());
+  const table = session.createTable("t", {});
+  assert.throws(() => session.saveSnapshot("s", [table], { label: 7 }), kindOf("invalid"));
+  const tables = session.share([table]);
+  assert.throws(() => tables.saveSnapshot("s", { label: 7 }), kindOf("invalid"));
+  assert.deepEqual(session.listSnapshots(), []);
+  session.close();
+});
+
+test("a branch has a name of bytes, which need be no text", () => {
+  const store = Store.create(Disk.memory(1));
+  const tree = store.emptyTree();
+  tree.add("a", "1");
+  const commit = store.commit(tree);
+  const name = new Uint8Array([255, 0, 109]);
+  store.setBranch(name, commit);
+  store.setBranch("main", commit);
+  assert.deepEqual(store.branch(name), commit);
+  assert.deepEqual(store.branches().map(([it]) => [...it]), [[..."main"].map((it) => it.charCodeAt(0)), [255, 0, 109]]);
+  store.removeBranch(name);
+  assert.equal(store.branch(name), undefined);
+  assert.deepEqual(store.branch("main"), commit);
+  for (const wrong of [undefined, 7, ""]) assert.throws(() => store.setBranch(wrong, commit), kindOf("invalid"));
+  store.close();
+});
+
+test("what throws where an array is read leaves nothing open", () => {
+  const session = Session.create(Disk.memory(), {});
+  const tables = session.share([session.createTable("t", {})]);
+  const thrown = new Error("mine");
+  const batch = new Batch();
+  batch.insert("a", "1");
+  const getter = () => Object.defineProperty(["t", batch], 0, { get() { throw thrown; } });
+  const proxy = () => new Proxy([["t", batch]], { get(target, name) { if (name === "length") throw thrown; return target[name]; } });
+  for (const pairs of [[getter()], proxy()]) {
+    assert.throws(() => tables.commit(pairs), (error) => error === thrown);
+    const block = tables.begin();
+    block.rollback();
+  }
+  const store = Store.create(Disk.memory());
+  const tree = store.emptyTree();
+  tree.add("a", "1");
+  for (const act of [
+    () => store.commit(tree, { get date() { throw thrown; } }),
+    () => tables.lookup("t", Object.defineProperty(["a"], 0, { get() { throw thrown; } })),
+    () => session.update([getter()]),
+  ]) assert.throws(act, (error) => error === thrown);
+  assert.throws(() => tables.commit([[7, batch]]), kindOf("invalid"));
+  tables.commit([["t", batch]]);
+  assert.equal(text(tables.get("t", "a")), "1");
+  tables.close();
+  session.close();
+});
+
+test("what entries passed before an error is given", () => {
+  const thrown = new Error("mine");
+  const join = (older, newer) => { if (text(newer) === "bad") throw thrown; return newer; };
+  const session = Session.create(Disk.memory(1), {});
+  const table = session.createTable("t", { writeBufferBytes: 1024, operator: { name: "picky", join } });
+  const apply = (act) => { const batch = new Batch(); act(batch); table.update(batch); };
+  for (let number = 100; number < 200; number++) apply((batch) => batch.insert(`${number}`, "old"));
+  apply((batch) => batch.upsert("103", "bad"));
+  for (const again of [(it) => it.nextMany(10), (it) => it.next()]) {
+    const entries = table.range();
+    assert.deepEqual(entries.nextMany(10).map(([key]) => text(key)), ["100", "101", "102"]);
+    assert.throws(() => again(entries), (error) => error === thrown);
+  }
+  session.close();
+});
+
+test("a number that does not fit is refused, and is not cut", () => {
+  const store = Store.create(Disk.memory(1));
+  const tree = store.emptyTree();
+  tree.add("a", "1");
+  const commit = store.commit(tree);
+  assert.deepEqual(store.log(), [commit]);
+  assert.deepEqual(store.log(2 ** 32), [commit]);
+  assert.deepEqual(store.log(0), []);
+  for (const limit of [-1, NaN, 0.5, "1"]) assert.throws(() => store.log(limit), kindOf("invalid"), `${limit}`);
+  store.close();
+  const session = Session.create(Disk.memory());
+  const table = session.createTable("t", {});
+  const batch = new Batch();
+  batch.insert("a", "1");
+  table.update(batch);
+  const entries = table.range();
+  for (const count of [-1, NaN, undefined]) assert.throws(() => entries.nextMany(count), kindOf("invalid"), `${count}`);
+  assert.equal(entries.nextMany(2 ** 32).length, 1);
+  const rows = new Uint8Array(8);
+  for (const width of [2 ** 32 + 8, -8, undefined, 0]) {
+    assert.throws(() => batch.insertRows(rows, width, rows, 8), kindOf("invalid"), `${width}`);
+    assert.throws(() => batch.deleteRows(rows, width), kindOf("invalid"), `${width}`);
+    assert.throws(() => table.lookupRows(rows, width), kindOf("invalid"), `${width}`);
+  }
+  session.close();
+});
+
+test("only a list of steps has steps without bytes", () => {
+  const tree = new Tree();
+  tree.add("/a//b/", "1");
+  assert.equal(text(tree.find("a/b")), "1");
+  assert.equal(tree.length("/"), 1);
+  tree.add(["", "a"], "2");
+  assert.equal(tree.length(), 2);
+  assert.equal(text(tree.find(["", "a"])), "2");
+});
+
 test("proofs of Octez verify, and mutations of them never stop the program", (context) => {
   const folder = new URL("../../../../shared/data/octez-proofs", import.meta.url).pathname;
   const data = process.env.VARVITE_DATA ? `${process.env.VARVITE_DATA}/octez-proofs` : folder;

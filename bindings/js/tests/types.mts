@@ -24,13 +24,15 @@ const tree = store.emptyTree();
 tree.add("a/b", found ?? "nothing");
 const commit: Uint8Array = store.commit(tree, { parents: [], date: 1, message: "level 1" });
 store.setBranch("main", commit);
+store.setBranch(new Uint8Array([255]), store.commit(tree, { date: 1n }));
+const newest: Uint8Array[] = store.log(1);
 const answer: string = CheckedProof.decode("").verify(commit, (it) => it.kind);
 const proof: Proof = Proof.decode(new Uint8Array(), "v2");
 try {
   proof.check();
 } catch (error) {
   const kind: "hidden" | string = (error as VarviteError).kind;
-  console.log(kind, answer);
+  console.log(kind, answer, newest);
 }
 
 export async function opened(): Promise<number> {

@@ -57,6 +57,29 @@ const tasks = {
     return { rows: rows.map(([key, value]) => [text.decode(key), Number(text.decode(value))]), values, head };
   },
 
+  /** Reserves files several times at once. */
+  async together() {
+    const disk = await OpfsDisk.open("together", { files: 4 });
+    await Promise.all([disk.ready(20), disk.ready(20), disk.ready(30)]);
+    const free = disk.disk.freeFiles;
+    disk.close();
+    return free;
+  },
+
+  /** Closes a disk that waits for files: what the wait says, and whether the disk can be opened again. */
+  async closing() {
+    const disk = await OpfsDisk.open("closing", { files: 4 });
+    const wait = disk.ready(64).then(() => "ready", (error) => error.kind);
+    disk.close();
+    const said = await wait;
+    try {
+      (await OpfsDisk.open("closing", { files: 4 })).close();
+      return [said, "opened"];
+    } catch (error) {
+      return [said, error.kind];
+    }
+  },
+
   /** Opens a disk twice. */
   async twice() {
     const one = await OpfsDisk.open("twice", { files: 4 });

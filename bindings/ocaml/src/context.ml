@@ -78,7 +78,7 @@ module Tree = struct
     | Some value -> `Value value
     | None ->
       let children = List.sort (fun (a, _) (b, _) -> String.compare a b) (list tree []) in
-      `Tree (List.map (fun (name, child) -> (name, to_raw child)) children)
+      `Tree (Lists.map (fun (name, child) -> (name, to_raw child)) children)
 
   let rec of_raw context : raw -> tree = function
     | `Value value -> of_value context value
@@ -169,16 +169,16 @@ type info = { tree_hash : Hash.t; parents : Hash.t list; time : int64; author : 
 
 let commit_info index hash =
   let info (tree, parents, time, author, message) =
-    { tree_hash = hash_of tree; parents = List.map hash_of parents; time; author; message }
+    { tree_hash = hash_of tree; parents = Lists.map hash_of parents; time; author; message }
   in
   Option.map info (Raw.store_commit_info index.store (Hash.to_string hash))
 
 let last_commit index = Option.map hash_of (Raw.store_last_commit index.store)
-let hashes array = List.map hash_of (Array.to_list array)
+let hashes = Lists.of_array hash_of
 let log index limit = hashes (Raw.store_log index.store limit)
 
 let history index heads limit =
-  hashes (Raw.store_history index.store (Array.of_list (List.map Hash.to_string heads)) limit)
+  hashes (Raw.store_history index.store (Array.of_list (Lists.map Hash.to_string heads)) limit)
 
 let branch index name = Option.map hash_of (Raw.store_branch index.store name)
 
@@ -250,7 +250,7 @@ let commit_file (commit, hash, commits, stream_bytes, bytes) =
   { commit = hash_of commit; hash = hash_of hash; commits; stream_bytes; bytes }
 
 let export_commits ?zstd_level index commits (Disk.Disk disk) path =
-  let commits = Array.of_list (List.map Hash.to_string commits) in
+  let commits = Array.of_list (Lists.map Hash.to_string commits) in
   commit_file (Raw.store_export index.store commits disk path (Option.value ~default:0 zstd_level))
 
 let import_commit index (Disk.Disk disk) path = commit_file (Raw.store_import index.store disk path)
@@ -302,28 +302,34 @@ let close_tree = Raw.close
 type kinded_hash = [ `Value of Hash.t | `Node of Hash.t ]
 
 module Proof = struct
-  type t = Raw.handle
+  (* Its trees are hashed by the configuration, which its bytes do not say. *)
+  type t = { proof : Raw.handle; configuration : configuration }
   type encoding = [ `V1 | `V2 | `Irmin | `Json ]
 
   let number = function `V1 -> 0 | `V2 -> 1 | `Irmin -> 2 | `Json -> 3
   let kinded kind hash = if kind = 0 then `Value (hash_of hash) else `Node (hash_of hash)
 
-  let before proof =
+  let before { proof; _ } =
     let kind, hash, _, _, _ = Raw.proof_roots proof in
     kinded kind hash
 
-  let after proof =
+  let after { proof; _ } =
     let _, _, kind, hash, _ = Raw.proof_roots proof in
     kinded kind hash
 
-  let is_stream proof =
+  let is_stream { proof; _ } =
     let _, _, _, _, is_stream = Raw.proof_roots proof in
     is_stream
 
-  let encode proof encoding = Raw.proof_encode proof (number encoding)
-  let decode encoding text = Raw.proof_decode (number encoding) tezos text
-  let close = Raw.close
+  let encode { proof; _ } encoding = Raw.proof_encode proof (number encoding)
+  let decode_of configuration encoding text =
+    { proof = Raw.proof_decode (number encoding) configuration text; configuration }
+
+  let decode encoding text = decode_of tezos encoding text
+  let close { proof; _ } = Raw.close proof
 end
+
+let decode_proof = Proof.decode_of
 
 (* What the function answers beside the tree, taken past the library. *)
 let running f =
@@ -335,10 +341,10 @@ let running f =
   in
   (run, fun () -> Option.get !kept)
 
-let produce is_stream _index tree f =
+let produce is_stream index tree f =
   let run, kept = running f in
   let proof = Raw.proof_make tree is_stream run in
-  (proof, snd (kept ()))
+  ({ Proof.proof; configuration = index.configuration }, snd (kept ()))
 
 let produce_tree_proof index tree f = produce false index tree f
 let produce_stream_proof index tree f = produce true index tree f
@@ -352,7 +358,7 @@ let verify is_stream ?root proof f =
     | `Node hash -> (1, Hash.to_string hash)
   in
   let run, kept = running f in
-  match Raw.proof_verify proof tezos root run with
+  match Raw.proof_verify proof.Proof.proof proof.configuration root run with
   | () -> Ok (kept ())
   | exception Error (Corrupt, sentence) -> Result.Error (`Proof_mismatch sentence)
 

@@ -211,3 +211,9 @@ val free_tree : ?configuration:configuration -> unit -> tree
 
 (** Ends a tree early, which else the collector does. *)
 val close_tree : tree -> unit
+
+(** {2 Proofs} *)
+
+(** As {!Proof.decode}, which is for trees of {!tezos}, for a proof of trees of another configuration: its bytes do not say
+    which. A proof that {!produce_tree_proof} made knows that of its store. *)
+val decode_proof : configuration -> Proof.encoding -> string -> Proof.t

@@ -47,9 +47,12 @@ type state = {
 
 let rec first count = function step :: rest when count > 0 -> step :: first (count - 1) rest | _ -> []
 
+(* What comes from outside of a call is no answer of it, and goes through as if there were no pair. *)
+let is_answer = function Sys.Break | Out_of_memory | Stack_overflow -> false | _ -> true
+
 let timed clock f =
   let start = clock () in
-  let answer = match f () with answer -> Ok answer | exception raised -> Error raised in
+  let answer = match f () with answer -> Ok answer | exception raised when is_answer raised -> Error raised in
   (answer, clock () -. start)
 
 let stop state operation key a b =
@@ -72,7 +75,10 @@ let record state operation key a b =
       b_total = old.b_total +. b;
       b_max = max old.b_max b }
 
-(* Both do it. `compared` says how two answers differ, if they do. That both raise is the same answer. *)
+(* Two exceptions are the same answer, but for errors of two kinds. Other implementations have exceptions of their own. *)
+let alike_raised a b = match (a, b) with Errors.Error (a, _), Errors.Error (b, _) -> a = b | _ -> true
+
+(* Both do it. `compared` says how two answers differ, if they do. *)
 let both state operation key ~compared a b =
   Option.iter (fun it -> raise (Difference it)) state.difference;
   let answer_a, time_a = timed state.clock a in
@@ -83,6 +89,7 @@ let both state operation key ~compared a b =
     match (answer_a, answer_b) with
     | Ok a, Ok b -> (
       match compared a b with None -> Ok (a, b) | Some (a, b) -> stop state operation key a b)
+    | Error a, Error b when not (alike_raised a b) -> stop state operation key (raised a) (raised b)
     | Error raised, Error _ -> Error raised
     | Ok _, Error it -> stop state operation key "answered" (raised it)
     | Error it, Ok _ -> stop state operation key (raised it) "answered"
@@ -167,8 +174,8 @@ module Make (A : Context_sigs.S) (B : Context_sigs.S) = struct
 
   (* Names and kinds of children, or of what a fold visits. *)
   let same_entries a b =
-    let a = List.map (fun (key, tree) -> (key, A.Tree.kind tree)) a in
-    let b = List.map (fun (key, tree) -> (key, B.Tree.kind tree)) b in
+    let a = Lists.map (fun (key, tree) -> (key, A.Tree.kind tree)) a in
+    let b = Lists.map (fun (key, tree) -> (key, B.Tree.kind tree)) b in
     if a = b then None
     else
       let rec from_difference at a b =
@@ -218,13 +225,13 @@ module Make (A : Context_sigs.S) (B : Context_sigs.S) = struct
 
     let list t ?offset ?length key =
       let compared a b =
-        let keyed entries = List.map (fun (name, tree) -> ([ name ], tree)) entries in
+        let keyed entries = Lists.map (fun (name, tree) -> ([ name ], tree)) entries in
         same_entries (keyed a) (keyed b)
       in
       let a, b =
         do_ t "list" key ~compared (fun t -> X.list t ?offset ?length key) (fun t -> Y.list t ?offset ?length key)
       in
-      List.map2 (fun (name, a) (_, b) -> (name, paired (P.state t) a b)) a b
+      Lists.map2 (fun (name, a) (_, b) -> (name, paired (P.state t) a b)) a b
 
     let change t operation key a b =
       let compared a b = if is_due (P.state t) then same_hash (P.hash_a a) (P.hash_b b) else None in
@@ -330,22 +337,22 @@ module Make (A : Context_sigs.S) (B : Context_sigs.S) = struct
     let rec raw_a (raw : raw) : A.Tree.raw =
       match raw with
       | `Value value -> `Value value
-      | `Tree children -> `Tree (List.map (fun (name, child) -> (name, raw_a child)) children)
+      | `Tree children -> `Tree (Lists.map (fun (name, child) -> (name, raw_a child)) children)
 
     let rec raw_b (raw : raw) : B.Tree.raw =
       match raw with
       | `Value value -> `Value value
-      | `Tree children -> `Tree (List.map (fun (name, child) -> (name, raw_b child)) children)
+      | `Tree children -> `Tree (Lists.map (fun (name, child) -> (name, raw_b child)) children)
 
     let rec of_raw_a (raw : A.Tree.raw) : raw =
       match raw with
       | `Value value -> `Value value
-      | `Tree children -> `Tree (List.map (fun (name, child) -> (name, of_raw_a child)) children)
+      | `Tree children -> `Tree (Lists.map (fun (name, child) -> (name, of_raw_a child)) children)
 
     let rec of_raw_b (raw : B.Tree.raw) : raw =
       match raw with
       | `Value value -> `Value value
-      | `Tree children -> `Tree (List.map (fun (name, child) -> (name, of_raw_b child)) children)
+      | `Tree children -> `Tree (Lists.map (fun (name, child) -> (name, of_raw_b child)) children)
 
     let to_raw t =
       let different _ = "another raw tree" in

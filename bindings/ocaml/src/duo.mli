@@ -11,7 +11,9 @@ type difference = {
   before : string list;  (** The last calls, the newest first. *)
 }
 
-(** By the call that saw the difference, and by every later one of the same pair. *)
+(** By the call that saw the difference, and by every later one of the same pair. That both raise is no difference, unless
+    both raise {!Errors.Error} with two kinds. [Sys.Break], [Out_of_memory] and [Stack_overflow] are nobody's answer: they
+    leave the call, and the pair goes on. *)
 exception Difference of difference
 
 val pp_difference : Format.formatter -> difference -> unit

@@ -34,7 +34,19 @@ let kind_name = function
   | Busy -> "busy"
   | Unknown -> "unknown"
 
+(* What a callback is given: made by the stub that calls it, within the handlers of the closures below. Where there is no
+   memory for it, the callback raises; made before, it would leave the library by a jump over its frames. *)
+external built : int -> 'a = "varvite_ocaml_built"
+
 let () =
+  Callback.register "varvite.call_1" (fun f at -> f (built at));
+  Callback.register "varvite.call_2" (fun f at ->
+      let a, b = built at in
+      f a b);
+  Callback.register "varvite.call_3" (fun f at ->
+      let a, b, c = built at in
+      f a b c);
+  Callback.register "varvite.told" Printexc.to_string_default;
   Callback.register_exception "varvite.error" (Error (Unknown, ""));
   Printexc.register_printer (function
     | Error (kind, sentence) -> Some (Printf.sprintf "Varvite.Error (%s): %s" (kind_name kind) sentence)

@@ -223,12 +223,36 @@ void face_end_callback(void) {
     caml_enter_blocking_section_no_pending();
 }
 
+/* A function that Errors registered. */
+static value registered(int which) {
+    static const char *const names[] = {"varvite.told", "varvite.call_1", "varvite.call_2", "varvite.call_3"};
+    static const value *_Atomic known[sizeof names / sizeof *names];
+    const value *function = known[which];
+    if (!function) known[which] = function = caml_named_value(names[which]);
+    return *function;
+}
+
+struct building {
+    value (*make)(void *);
+    void *of;
+};
+
+/* The address of a building, which is even, travels as a number. */
+value varvite_ocaml_built(value at) {
+    const struct building *building = (const struct building *)(at & ~(value)1);
+    return building->make(building->of);
+}
+
+value face_call_back(int arguments, value function, value (*make)(void *), void *of) {
+    struct building building = {make, of};
+    return caml_callback2_exn(registered(arguments), function, (value)&building | 1);
+}
+
 /* ---- errors ---- */
 
 void face_remember(value exception) {
-    char *text = caml_format_exception(exception);
-    snprintf(own.raised, sizeof own.raised, "%s", text ? text : "an exception");
-    caml_stat_free(text);
+    value text = caml_callback_exn(registered(0), exception);
+    snprintf(own.raised, sizeof own.raised, "%s", Is_exception_result(text) ? "an exception" : String_val(text));
 }
 
 void face_raise(int status, const varvite_error *error) {

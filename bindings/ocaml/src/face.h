@@ -77,9 +77,12 @@ void face_leave(void);
 void face_return(void);
 #define LIBRARY(call) (face_leave(), status = (call), face_return())
 
-/* Around OCaml's code in a callback. */
+/* Around OCaml's code in a callback, which raises nothing: it is called by face_call_back alone. */
 void face_begin_callback(void);
 void face_end_callback(void);
+/* Calls a function with one argument, or two or three, which `make` gives, together as a tuple. That runs within a handler
+ * of OCaml's: where there is no memory for it, the answer is an exception. */
+value face_call_back(int arguments, value function, value (*make)(void *), void *of);
 
 /* Raises what a call that failed says. */
 CAMLnoreturn_start void face_raise(int status, const varvite_error *error) CAMLnoreturn_end;

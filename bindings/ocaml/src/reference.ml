@@ -240,7 +240,7 @@ module Tree = struct
   let rec to_raw tree : raw =
     match tree.node with
     | Value value -> `Value (Bytes.copy value)
-    | Directory children -> `Tree (List.map (fun (name, child) -> (name, to_raw child)) (Names.bindings children))
+    | Directory children -> `Tree (Lists.map (fun (name, child) -> (name, to_raw child)) (Names.bindings children))
 
   let rec of_raw context : raw -> tree = function
     | `Value value -> of_value context value

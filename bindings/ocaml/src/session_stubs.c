@@ -76,17 +76,24 @@ void face_drop_released(void) {
     }
 }
 
-static value joined(struct joining *joining, varvite_bytes older, varvite_bytes newer) {
+/* Of two values of the library. */
+static value make_values(void *of) {
     CAMLparam0();
-    CAMLlocal2(first, second);
-    first = face_text(older);
-    second = face_text(newer);
-    CAMLreturn(caml_callback2_exn(joining->function, first, second));
+    CAMLlocal3(older, newer, both);
+    const varvite_bytes *values = of;
+    older = face_text(values[0]);
+    newer = face_text(values[1]);
+    both = caml_alloc_small(2, 0);
+    Field(both, 0) = older;
+    Field(both, 1) = newer;
+    CAMLreturn(both);
 }
 
 static int join(void *user, varvite_bytes older, varvite_bytes newer, varvite_output *output) {
+    struct joining *joining = user;
+    varvite_bytes values[] = {older, newer};
     face_begin_callback();
-    value answer = joined(user, older, newer);
+    value answer = face_call_back(2, joining->function, make_values, values);
     int code = 0;
     if (Is_exception_result(answer)) {
         face_remember(Extract_exception(answer));

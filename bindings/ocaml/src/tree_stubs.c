@@ -283,22 +283,37 @@ static void check(int status, const varvite_error *error, const struct running *
     if (status != VARVITE_OK) face_raise(status, error);
 }
 
-static value visited(struct running *running, const varvite_bytes *path, size_t steps, varvite_tree *subtree) {
+/* Where a function is called. */
+struct visited {
+    const varvite_bytes *path;
+    size_t steps;
+    varvite_tree *subtree; /* until a block has it */
+    varvite_bytes before, after;
+};
+
+static value make_visit(void *of) {
     CAMLparam0();
-    CAMLlocal2(list, block);
-    list = face_steps(path, steps);
-    block = tree_block(subtree);
-    CAMLreturn(caml_callback2_exn(*running->function, list, block));
+    CAMLlocal3(list, block, both);
+    struct visited *visited = of;
+    list = face_steps(visited->path, visited->steps);
+    block = tree_block(visited->subtree);
+    visited->subtree = NULL;
+    both = caml_alloc_small(2, 0);
+    Field(both, 0) = list;
+    Field(both, 1) = block;
+    CAMLreturn(both);
 }
 
 static int visit(void *user, const varvite_bytes *path, size_t steps, varvite_tree *subtree) {
     struct running *running = user;
-    varvite_tree *kept; /* the handle that is given is closed when this returns, OCaml's lives on */
-    int status = varvite_tree_duplicate(subtree, &kept, &running->inner);
+    struct visited visited = {.path = path, .steps = steps};
+    /* The handle that is given is closed when this returns, OCaml's lives on. */
+    int status = varvite_tree_duplicate(subtree, &visited.subtree, &running->inner);
     if (status != VARVITE_OK) return status;
     face_begin_callback();
-    int code = outcome(running, visited(running, path, steps, kept));
+    int code = outcome(running, face_call_back(2, *running->function, make_visit, &visited));
     face_end_callback();
+    if (visited.subtree) varvite_tree_close(visited.subtree, NULL);
     return code;
 }
 
@@ -322,19 +337,25 @@ value varvite_ocaml_tree_fold(value tree, value path, value how, value function)
     CAMLreturn(Val_unit);
 }
 
-static value changed(struct running *running, const varvite_bytes *path, size_t steps, varvite_bytes before,
-                     varvite_bytes after) {
+static value make_change(void *of) {
     CAMLparam0();
-    CAMLlocal3(list, first, second);
-    list = face_steps(path, steps);
-    first = face_optional(before);
-    second = face_optional(after);
-    CAMLreturn(caml_callback3_exn(*running->function, list, first, second));
+    CAMLlocal4(list, before, after, all);
+    const struct visited *visited = of;
+    list = face_steps(visited->path, visited->steps);
+    before = face_optional(visited->before);
+    after = face_optional(visited->after);
+    all = caml_alloc_small(3, 0);
+    Field(all, 0) = list;
+    Field(all, 1) = before;
+    Field(all, 2) = after;
+    CAMLreturn(all);
 }
 
 static int change(void *user, const varvite_bytes *path, size_t steps, varvite_bytes before, varvite_bytes after) {
+    struct running *running = user;
+    struct visited visited = {.path = path, .steps = steps, .before = before, .after = after};
     face_begin_callback();
-    int code = outcome(user, changed(user, path, steps, before, after));
+    int code = outcome(running, face_call_back(3, *running->function, make_change, &visited));
     face_end_callback();
     return code;
 }
@@ -354,12 +375,26 @@ value varvite_ocaml_tree_diff(value tree, value after, value function) {
 
 /* ---- proofs ---- */
 
+/* A tree for a function, and its block. */
+struct worked {
+    varvite_tree *given; /* until the block has it */
+    value *block;        /* a root */
+};
+
+static value make_work(void *of) {
+    struct worked *worked = of;
+    *worked->block = tree_block(worked->given);
+    worked->given = NULL;
+    return *worked->block;
+}
+
 /* The tree that the function made of the one that it was given, or NULL when it is the same. */
-static value worked(struct running *running, varvite_tree *given, void **made) {
+static value worked(struct running *running, varvite_tree **given, void **made) {
     CAMLparam0();
     CAMLlocal2(block, answer);
-    block = tree_block(given);
-    answer = caml_callback_exn(*running->function, block);
+    struct worked worked = {*given, &block};
+    answer = face_call_back(1, *running->function, make_work, &worked);
+    *given = worked.given;
     if (!Is_exception_result(answer)) *made = answer == block ? NULL : HANDLE(answer);
     CAMLreturn(answer);
 }
@@ -371,11 +406,12 @@ static int work(void *user, varvite_tree *tree) {
     int status = varvite_tree_duplicate(tree, &given, &running->inner);
     if (status != VARVITE_OK) return status;
     face_begin_callback();
-    value answer = worked(running, given, &made);
+    value answer = worked(running, &given, &made);
     int code = outcome(running, answer);
     /* Kept from the collector until the tree has it. */
     if (code == 0 && made) *running->raised = answer;
     face_end_callback();
+    if (given) varvite_tree_close(given, NULL);
     if (code == 0 && made) {
         code = varvite_tree_add_tree(tree, NULL, 0, made, &running->inner);
         face_begin_callback();

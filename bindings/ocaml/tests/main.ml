@@ -1,6 +1,7 @@
 let () =
   Alcotest.run ~compact:true "varvite"
     [ ("hashes", Hashes.tests);
+      ("without memory", Starved.tests);
       ("forks and threads", Concurrent.tests);
       ("conformance", Conformance.tests);
       ("properties", Properties.tests);

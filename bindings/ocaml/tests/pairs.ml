@@ -92,6 +92,62 @@ let injected () =
       ("raise", "mem", [ "data"; "a"; "2" ]) ];
   Faulty.fault := ""
 
+(* What comes from outside of the calls is no difference; errors of two kinds are one. *)
+module Interrupted = struct
+  include Context
+
+  let raises : exn option ref = ref None
+
+  let interrupted () =
+    let it = !raises in
+    raises := None;
+    Option.iter raise it
+
+  let find context key =
+    interrupted ();
+    Context.find context key
+
+  let mem context key =
+    ignore (Context.mem context key);
+    raise (Error (Collected, "a collection took it"))
+end
+
+module Missed = struct
+  include Context
+
+  let mem context key =
+    ignore (Context.mem context key);
+    raise (Error (Missing, "it is not there"))
+end
+
+module First = Duo.Make (Interrupted) (Context)
+module Second = Duo.Make (Context) (Interrupted)
+module Errors_differ = Duo.Make (Interrupted) (Missed)
+
+let interrupted () =
+  let store seed = Context.create (Disk.memory ~seed ()) in
+  let first = First.couple (store 1) (store 2) and second = Second.couple (store 3) (store 4) in
+  let one = First.add (First.empty first) [ "a" ] (value "1") and other = Second.add (Second.empty second) [ "a" ] (value "1") in
+  List.iter
+    (fun it ->
+      let goes_on find stopped =
+        Interrupted.raises := Some it;
+        (match find () with
+        | _ -> Alcotest.fail "it was interrupted"
+        | exception raised -> Alcotest.(check bool) "as it was raised" true (raised == it || raised = it));
+        Alcotest.(check bool) "no difference" true (stopped () = None);
+        Alcotest.(check bool) "it goes on" true (find () = Some (value "1"))
+      in
+      goes_on (fun () -> First.find one [ "a" ]) (fun () -> First.stopped first);
+      goes_on (fun () -> Second.find other [ "a" ]) (fun () -> Second.stopped second))
+    [ Sys.Break; Out_of_memory; Stack_overflow ];
+  let pair = Errors_differ.couple (store 5) (store 6) in
+  match Errors_differ.mem (Errors_differ.empty pair) [ "a" ] with
+  | _ -> Alcotest.fail "both raise"
+  | exception Duo.Difference it ->
+    Alcotest.(check string) "the operation" "mem" it.operation;
+    Alcotest.(check bool) "both are told" true (it.a <> it.b)
+
 (* A fault between comparisons of hashes is found by the next. *)
 let rarely () =
   Faulty.fault := "remove";
@@ -204,6 +260,7 @@ let proofs () =
 let tests =
   [ Alcotest.test_case "alike" `Quick alike;
     Alcotest.test_case "injected differences" `Quick injected;
+    Alcotest.test_case "interruptions and kinds of errors" `Quick interrupted;
     Alcotest.test_case "hashes compared rarely" `Quick rarely;
     Alcotest.test_case "on folders" `Quick twins;
     Alcotest.test_case "proofs" `Quick proofs ]

@@ -164,6 +164,40 @@ let proofs () =
       Alcotest.(check bool) "the same" true (Context.Proof.after proof = root))
     [ false; true ]
 
+(* Proofs of trees of another configuration, which are hashed and read otherwise. *)
+let proofs_of_shapes () =
+  List.iter
+    (fun configuration ->
+      let index = Context.create ~configuration (Disk.memory ~seed:1 ()) in
+      let rec filled context at =
+        if at = 40 then context else filled (Context.add context [ "d"; string_of_int at ] (value (string_of_int at))) (at + 1)
+      in
+      let hash = Context.commit ~time:0L (filled (Context.empty index) 0) in
+      let tree = Context.tree_of (Context.checkout_exn index hash) in
+      let root = `Node (Context.Tree.hash tree) in
+      let work tree =
+        (tree, (Context.Tree.find tree [ "d"; "7" ], List.map fst (Context.Tree.list tree [ "d" ]), Context.Tree.length tree [ "d" ]))
+      in
+      let _, expected = work tree in
+      List.iter
+        (fun is_stream ->
+          let produce = if is_stream then Context.produce_stream_proof else Context.produce_tree_proof in
+          let proof, answer = produce index tree work in
+          Alcotest.(check bool) "made" true (answer = expected && Context.Proof.before proof = root);
+          let holds proof =
+            match if is_stream then Context.verify_stream_proof ~root proof work else Context.verify_tree_proof ~root proof work with
+            | Ok (_, answer) -> answer = expected
+            | Error (`Proof_mismatch sentence) -> Alcotest.fail sentence
+          in
+          Alcotest.(check bool) "verified as it was made" true (holds proof);
+          List.iter
+            (fun encoding ->
+              let sent = Context.Proof.encode proof encoding in
+              Alcotest.(check bool) "verified as it was sent" true (holds (Context.decode_proof configuration encoding sent)))
+            [ `V2; `Json ])
+        [ false; true ])
+    [ Context.tezos; Context.tezos_binary; { Context.entries = 4; stable_hash = 16; child_order = 0 } ]
+
 (* Copies of a session, and what follows it beside its writer. *)
 let copies () =
   let folder = Folders.fresh () in
@@ -278,4 +312,5 @@ let tests =
     Alcotest.test_case "contexts" `Quick contexts;
     Alcotest.test_case "copies" `Quick copies;
     Alcotest.test_case "stores of Irmin" `Quick irmin;
-    Alcotest.test_case "proofs" `Quick proofs ]
+    Alcotest.test_case "proofs" `Quick proofs;
+    Alcotest.test_case "proofs of other configurations" `Quick proofs_of_shapes ]

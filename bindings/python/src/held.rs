@@ -107,7 +107,10 @@ impl<T: Send + Sync + 'static> Held<T> {
 
     /// Shared use of it. Waits for who changes it.
     pub fn read(&self) -> Outcome<Reading<'_, T>> {
-        let pass = self.enter(false)?;
+        self.reading(self.enter(false)?)
+    }
+
+    fn reading<'a>(&'a self, pass: Pass<'a>) -> Outcome<Reading<'a, T>> {
         // What a panic left is what the engine promises after one, so poison says nothing.
         let guard = self.lock.read().unwrap_or_else(PoisonError::into_inner);
         if guard.is_some() { Ok(Reading(guard, pass)) } else { Err(Fault::closed(self.name)) }
@@ -115,7 +118,11 @@ impl<T: Send + Sync + 'static> Held<T> {
 
     /// Sole use of it; waits for all others.
     pub fn write(&self) -> Outcome<Writing<'_, T>> {
-        let writing = self.lock()?;
+        self.writing(self.enter(true)?)
+    }
+
+    fn writing<'a>(&'a self, pass: Pass<'a>) -> Outcome<Writing<'a, T>> {
+        let writing = self.lock(pass);
         if writing.0.is_some() { Ok(writing) } else { Err(Fault::closed(self.name)) }
     }
 
@@ -130,9 +137,8 @@ impl<T: Send + Sync + 'static> Held<T> {
         guard.is_some().then_some(Writing(guard, pass))
     }
 
-    fn lock(&self) -> Outcome<Writing<'_, T>> {
-        let pass = self.enter(true)?;
-        Ok(Writing(self.lock.write().unwrap_or_else(PoisonError::into_inner), pass))
+    fn lock<'a>(&'a self, pass: Pass<'a>) -> Writing<'a, T> {
+        Writing(self.lock.write().unwrap_or_else(PoisonError::into_inner), pass)
     }
 
     #[cold]
@@ -148,7 +154,7 @@ impl<T: Send + Sync + 'static> Held<T> {
 
     /// Closes it: what it stood for, after all calls that use it; `None` when it was closed before.
     pub fn take(&self) -> Outcome<Option<T>> {
-        Ok(self.lock()?.0.take())
+        Ok(self.lock(self.enter(true)?).0.take())
     }
 
     /// Closes all of `held` and gives `body` what they stood for, in their order. What comes back with an error is put where
@@ -183,6 +189,60 @@ impl<T: Send + Sync + 'static> Held<T> {
                 |error| unpoisoned(error).is_some_and(|it| it.is_none()),
                 |it| it.is_none(),
             )
+    }
+}
+
+/// A use of an object.
+pub trait Use {
+    type Given;
+    /// After all who must be out before.
+    fn wait(&self) -> Outcome<Self::Given>;
+    /// `None` if that needs a wait.
+    fn at_once(&self) -> Outcome<Option<Self::Given>>;
+}
+
+pub struct ToRead<'a, T: Send + Sync + 'static>(pub &'a Held<T>);
+pub struct ToWrite<'a, T: Send + Sync + 'static>(pub &'a Held<T>);
+
+impl<'a, T: Send + Sync + 'static> Use for ToRead<'a, T> {
+    type Given = Reading<'a, T>;
+
+    fn wait(&self) -> Outcome<Reading<'a, T>> {
+        self.0.read()
+    }
+
+    fn at_once(&self) -> Outcome<Option<Reading<'a, T>>> {
+        self.0.check_process()?;
+        self.0.gate.try_enter(false).map(|pass| self.0.reading(pass)).transpose()
+    }
+}
+
+impl<'a, T: Send + Sync + 'static> Use for ToWrite<'a, T> {
+    type Given = Writing<'a, T>;
+
+    fn wait(&self) -> Outcome<Writing<'a, T>> {
+        self.0.write()
+    }
+
+    fn at_once(&self) -> Outcome<Option<Writing<'a, T>>> {
+        self.0.check_process()?;
+        self.0.gate.try_enter(true).map(|pass| self.0.writing(pass)).transpose()
+    }
+}
+
+/// Two objects at once. Nobody waits for one who holds the other, so a handler of a signal that runs in the wait may use
+/// both, and two calls do not wait for each other.
+pub fn both<A: Use, B: Use>(one: &A, other: &B) -> Outcome<(A::Given, B::Given)> {
+    loop {
+        let first = one.wait()?;
+        if let Some(second) = other.at_once()? {
+            return Ok((first, second));
+        }
+        drop(first);
+        let second = other.wait()?;
+        if let Some(first) = one.at_once()? {
+            return Ok((first, second));
+        }
     }
 }
 

@@ -33,7 +33,26 @@ impl Raw {
         Ok(raw)
     }
 
+    /// Whether its items are addresses, of objects or of others, which say nothing to whoever reads them later.
+    fn has_addresses(&self) -> bool {
+        // A name between colons is no format.
+        let mut format = self.format();
+        while let Some((code, rest)) = format.split_first() {
+            format = match code {
+                b'O' | b'P' | b'&' | b'X' => return true,
+                b':' => rest.iter().position(|it| *it == b':').map_or(&[], |end| &rest[end + 1..]),
+                _ => rest,
+            };
+        }
+        false
+    }
+
     fn bytes(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        if self.has_addresses() {
+            return Err(PyTypeError::new_err(
+                "a buffer holds objects, whose bytes are their addresses: pass an array of numbers or bytes, as by .astype(\"S\")",
+            ));
+        }
         let mut copy: Vec<u8> = Vec::new();
         // An array may say that it has more than there is memory, by strides of 0.
         make_room(&mut copy, self.0.len as usize)?;
@@ -260,11 +279,22 @@ fn from_offsets(offsets: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>, what: &str)
     Ok(flat)
 }
 
-/// A path: a `str` or `bytes` whose steps are parted by `/`, or a sequence of steps, each a `str` or a buffer.
+/// A path: a `str` or `bytes` whose steps are parted by `/`, or a sequence of steps, each a `str` or a buffer. Between two
+/// `/`, and at an end, there is no step; one without bytes stands in a sequence alone.
 pub fn path(object: &Bound<'_, PyAny>) -> PyResult<Flat> {
     let mut flat = Flat::default();
     extend_path(&mut flat, object)?;
     Ok(flat)
+}
+
+/// Many paths. A `str` would be one for each of its letters.
+pub fn paths(object: &Bound<'_, PyAny>) -> PyResult<Vec<Flat>> {
+    if object.is_instance_of::<PyString>() {
+        return Err(PyTypeError::new_err(
+            "the paths are a str, which is one path: pass a sequence of paths",
+        ));
+    }
+    object.try_iter()?.map(|it| path(&it?)).collect()
 }
 
 fn extend_path(flat: &mut Flat, object: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -316,17 +346,15 @@ impl<'a> Steps<'a> {
                 Ok(text) => Some(text.to_str()?.as_bytes()),
                 Err(_) => object.cast::<PyBytes>().ok().map(PyBytesMethods::as_bytes),
             };
-            // An empty text is the root, which has no steps.
             text.is_some_and(|text| {
-                text.is_empty()
-                    || text.split(|it| *it == b'/').all(|step| {
-                        let has_room = count < NEAR;
-                        if has_room {
-                            near[count] = step;
-                            count += 1;
-                        }
-                        has_room
-                    })
+                steps_of(text).all(|step| {
+                    let has_room = count < NEAR;
+                    if has_room {
+                        near[count] = step;
+                        count += 1;
+                    }
+                    has_room
+                })
             })
         };
         if is_near { Ok(Steps::Near(near, count)) } else { Ok(Steps::Copied(path(object)?)) }
@@ -356,11 +384,12 @@ fn lent<'a>(step: Borrowed<'a, '_, PyAny>) -> PyResult<Option<&'a [u8]>> {
     Ok(Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) }))
 }
 
+fn steps_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|it| *it == b'/').filter(|step| !step.is_empty())
+}
+
 fn split(flat: &mut Flat, text: &[u8]) -> PyResult<()> {
-    if text.is_empty() {
-        return Ok(());
-    }
-    text.split(|it| *it == b'/').try_for_each(|step| flat.push(step))
+    steps_of(text).try_for_each(|step| flat.push(step))
 }
 
 fn push_step(flat: &mut Flat, step: &Bound<'_, PyAny>) -> PyResult<()> {

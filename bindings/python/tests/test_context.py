@@ -187,6 +187,18 @@ def test_paths_may_be_written_in_three_ways() -> None:
         tree.find(5)  # type: ignore[arg-type]
 
 
+def test_only_a_sequence_has_steps_without_bytes() -> None:
+    tree = Tree()
+    for path in ("/a/b", "a/b/", "a//b", b"//a/b//", "/".join(["", *"abcdefgh", ""])):
+        tree[path] = b"1"
+    assert [path for path, _ in tree.items()] == [(b"a", b"b", *(it.encode() for it in "cdefgh"))]
+    tree = Tree()
+    tree["/a/b/"] = b"1"
+    assert dict(tree.items()) == {(b"a", b"b"): b"1"} and tree.length("/") == 1
+    tree["", "a"] = b"2"
+    assert dict(tree.items()) == {(b"", b"a"): b"2", (b"a", b"b"): b"1"} and tree["a/b"] == b"1"
+
+
 def test_branches_and_readers(tmp_path: Path) -> None:
     with Store.create(tmp_path / "c", durability="written") as store:
         tree = store.empty_tree()

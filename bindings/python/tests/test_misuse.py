@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import gc
 import os
 from collections.abc import Callable
@@ -87,6 +88,25 @@ def test_arguments_of_the_wrong_kind(session: Session) -> None:
         table.lookup((array.array("q", [0, 5, 2]), b"abcde"))
     with pytest.raises(ValueError, match="offsets"):
         table.lookup((array.array("q", [0, 99]), b"abcde"))
+
+
+def test_addresses_are_no_bytes(session: Session) -> None:
+    table = session.create_table("t")
+    for buffer in ((ctypes.py_object * 1)(ctypes.py_object("x")), (ctypes.c_void_p * 1)(5), (ctypes.POINTER(ctypes.c_int) * 1)()):
+        with pytest.raises(TypeError, match="addresses"):
+            table.insert([b"k"], [buffer])
+        with pytest.raises(TypeError):
+            table.insert([buffer], [b"v"])
+    table.insert([b"k"], [(ctypes.c_uint16 * 2)(1, 2)])
+    assert table[b"k"] == b"\1\0\2\0"
+
+
+def test_many_paths_are_not_the_letters_of_one() -> None:
+    tree = Tree()
+    tree["a/b"] = b"1"
+    with pytest.raises(TypeError, match="one path"):
+        tree.find_many("a/b")
+    assert tree.find_many(["a/b"]).to_list() == [b"1"]
 
 
 def test_kinds_of_errors(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import varvite
-from varvite import Batch, Disk, MergeOperator, Session, Tables
+from varvite import Batch, Disk, MergeOperator, Session, Store, Tables, Tree
 
 
 def shared(session: Session) -> Tables:
@@ -279,6 +279,88 @@ def test_a_handler_may_use_what_is_waited_for(session: Session) -> None:
         signal.signal(signal.SIGUSR1, before)
     assert done == [True]
     assert [tables.get("utxo", key) for key in (b"m", b"t", b"h")] == [b"1"] * 3
+
+
+def handled_in_the_wait(busy: Callable[[], object], call: Callable[[], object], handler: Callable[[], object]) -> None:
+    """`call` waits for what `busy` has on another thread; a handler that uses what `call` may have is not kept waiting."""
+    seen: list[bool] = []
+    thread = threading.Thread(target=busy)
+
+    def handle(_number: int, _frame: object) -> None:
+        seen.append(thread.is_alive())
+        handler()
+
+    def hangs(_number: int, _frame: object) -> None:
+        raise TimeoutError("the handler waits for its own thread")
+
+    before = [signal.signal(signal.SIGUSR1, handle), signal.signal(signal.SIGALRM, hangs)]
+    signal.setitimer(signal.ITIMER_REAL, 30)
+    timer = threading.Timer(0.15, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+    try:
+        thread.start()
+        time.sleep(0.05)
+        timer.start()
+        call()
+    finally:
+        timer.join()
+        thread.join()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGUSR1, before[0])
+        signal.signal(signal.SIGALRM, before[1])
+    assert seen == [True]
+
+
+def test_a_handler_may_use_what_a_call_of_two_objects_has() -> None:
+    names = [b"%08d" % it for it in range(500_000)]
+
+    def case(act: Callable[[Store, Tree], object], handler: Callable[[Store], object]) -> None:
+        with Store.create(Disk.memory()) as store:
+            tree = store.empty_tree()
+            handled_in_the_wait(
+                lambda: tree.add_each("long", names, names), lambda: act(store, tree), lambda: handler(store)
+            )
+
+    case(lambda store, tree: store.commit(tree), lambda store: store.last_commit())
+    case(lambda store, tree: store.hash(tree), lambda store: store.checkpoint())
+
+
+def test_a_handler_waits_for_a_call_of_several_tables(session: Session) -> None:
+    may_end, has_it = threading.Event(), threading.Event()
+
+    def join(older: bytes, newer: bytes) -> bytes:
+        has_it.set()
+        may_end.wait(60)
+        return newer
+
+    operator = MergeOperator("tests.waits", join)
+    tables = [session.create_table(name, operator=operator) for name in ("a", "b")]
+    for it in tables:
+        it.insert([b"k"], [b"1"])
+    done: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda _number, _frame: done.append(sum(it.get(b"k") == b"1" for it in tables)))
+    try:
+        # Whichever of them a call locks first.
+        for busy in tables:
+            may_end.clear()
+            has_it.clear()
+            done.clear()
+            thread = threading.Thread(target=busy.upsert, args=([b"k"], [b"1"]))
+            thread.start()
+            assert has_it.wait(60)
+            timers = [
+                threading.Timer(0.15, lambda: os.kill(os.getpid(), signal.SIGUSR1)),
+                threading.Timer(0.6, may_end.set),
+            ]
+            for timer in timers:
+                timer.start()
+            session.update([(it, Batch().insert(b"other", b"2")) for it in tables])
+            for timer in timers:
+                timer.join()
+            thread.join()
+            assert done == [2]
+    finally:
+        may_end.set()
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_threads_add_up_and_see_whole_transactions(session: Session) -> None:

@@ -14,6 +14,8 @@ pub enum Place {
 #[derive(Debug, Default)]
 pub struct Directory {
     pub generation: u64,
+    /// How many bytes it takes of its file; what is behind them is left over from a longer one.
+    pub length: usize,
     pub places: Vec<(String, Place)>,
 }
 
@@ -28,23 +30,20 @@ impl Directory {
     /// No directory is longer: some hundred thousand names.
     pub const BYTES_MAX: u32 = 16 << 20;
 
-    /// The newest whole one of both copies; an empty one where both files are empty. `Corrupt` when there is none, and
-    /// `Version` when a newer release wrote one.
-    pub fn newest(copies: &[Vec<u8>; 2], root: &str) -> Result<Directory> {
-        if copies.iter().all(Vec::is_empty) {
-            return Ok(Directory::default());
-        }
-        let mut found: Option<Directory> = None;
-        for copy in copies {
+    /// The newest whole one of both copies, and which it is; an empty one where both files are empty. `Corrupt` when there
+    /// is none, and `Version` when a newer release wrote one.
+    pub fn newest(copies: &[Vec<u8>; 2], root: &str) -> Result<(Directory, usize)> {
+        let mut found: Option<(Directory, usize)> = None;
+        for (number, copy) in copies.iter().enumerate() {
             let Some(directory) = Self::decode(copy, root)? else { continue };
-            if found.as_ref().is_none_or(|it| it.generation < directory.generation) {
-                found = Some(directory);
+            if found.as_ref().is_none_or(|(it, _)| it.generation < directory.generation) {
+                found = Some((directory, number));
             }
         }
         match found {
-            Some(directory) => Ok(directory),
-            // The first one that is ever written may be torn: nothing was durable before it.
-            None if copies[1].is_empty() => Ok(Directory::default()),
+            Some(found) => Ok(found),
+            // The first one that is ever written, to copy 0, may be torn: nothing was durable before it.
+            None if copies[1].is_empty() => Ok((Directory::default(), 1)),
             None => {
                 Err(Error::corrupt(root, 0, "a whole directory of the pool", "two that are not"))
             }
@@ -94,7 +93,7 @@ impl Directory {
             at += 6 + width;
         }
         let generation = u64::from(number(16)) | u64::from(number(20)) << 32;
-        Ok(Some(Directory { generation, places }))
+        Ok(Some(Directory { generation, length, places }))
     }
 
     /// The bytes of a directory.

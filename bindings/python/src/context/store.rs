@@ -19,7 +19,7 @@ use crate::context::snapshot;
 use crate::context::tree::Tree;
 use crate::disk::Place;
 use crate::fault::{Outcome, call, invalid};
-use crate::held::Held;
+use crate::held::{Held, ToRead, ToWrite, both};
 use crate::input::{bytes, hash, hashes};
 use crate::lock::holding;
 
@@ -170,8 +170,7 @@ impl Store {
     ) -> PyResult<Vec<u8>> {
         let (info, tree) = (commit_info(parents, date, author, message)?, &*tree);
         call(py, || {
-            let mut store = self.0.write()?;
-            let mut tree = tree.0.write()?;
+            let (mut store, mut tree) = both(&ToWrite(&self.0), &ToWrite(&tree.0))?;
             Ok(store.commit(&mut tree, &info)?.to_vec())
         })
     }
@@ -189,8 +188,8 @@ impl Store {
     ) -> PyResult<Vec<u8>> {
         let (info, tree) = (commit_info(parents, date, author, message)?, &*tree);
         call(py, || {
-            let store = self.0.read()?;
-            Ok(store.hash(&*tree.0.read()?, &info)?.to_vec())
+            let (store, tree) = both(&ToRead(&self.0), &ToRead(&tree.0))?;
+            Ok(store.hash(&tree, &info)?.to_vec())
         })
     }
 

@@ -123,7 +123,7 @@ impl Tree {
 
     /// The values at many paths, in their order.
     fn find_many(&self, py: Python<'_>, paths: &Bound<'_, PyAny>) -> PyResult<Values> {
-        let paths = paths.try_iter()?.map(|it| path(&it?)).collect::<PyResult<Vec<_>>>()?;
+        let paths = crate::input::paths(paths)?;
         call(py, || {
             let tree = self.copy()?;
             let mut values = Packed::with_room(paths.len(), 0);

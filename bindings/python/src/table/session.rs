@@ -246,10 +246,14 @@ impl Session {
                 .iter()
                 .map(|(_, it)| Ok(it.0.read()?.clone()))
                 .collect::<Outcome<Vec<_>>>()?;
-            let mut locked = order
-                .iter()
-                .map(|it| Ok((*it, given[*it].0.0.write()?)))
-                .collect::<Outcome<Vec<(usize, Writing<'_, varvite::Table>)>>>()?;
+            let locks = || {
+                order
+                    .iter()
+                    .map(|it| Ok((*it, given[*it].0.0.write()?)))
+                    .collect::<Outcome<Vec<(usize, Writing<'_, varvite::Table>)>>>()
+            };
+            // Whoever has locked one already holds up everybody who needs it.
+            let mut locked = if order.len() > 1 { holding(locks) } else { locks() }?;
             // The session applies them in the order given.
             locked.sort_by_key(|it| it.0);
             let mut updates: Vec<(&mut varvite::Table, &varvite::Batch)> =

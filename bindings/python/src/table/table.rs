@@ -8,7 +8,7 @@ use varvite::Kind as ErrorKind;
 use crate::answer::{LevelStats, MergeStats, TableStats};
 use crate::callback::Callbacks;
 use crate::fault::{Outcome, call};
-use crate::held::{Held, Reading};
+use crate::held::{Held, Reading, ToRead, ToWrite, both};
 use crate::input::{Flat, bytes, flat, range, slice};
 use crate::lock::holding;
 use crate::packed::{Entries, Packed, Values};
@@ -187,8 +187,8 @@ impl Table {
     fn update(&self, py: Python<'_>, batch: PyRef<'_, Batch>) -> PyResult<()> {
         let batch = &*batch;
         call(py, || {
-            let mut table = self.0.write()?;
-            Ok(table.update(&*batch.0.read()?)?)
+            let (mut table, batch) = both(&ToWrite(&self.0), &ToRead(&batch.0))?;
+            Ok(table.update(&batch)?)
         })
     }
 

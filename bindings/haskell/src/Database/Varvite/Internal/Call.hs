@@ -11,7 +11,6 @@ module Database.Varvite.Internal.Call
   , withMany
   , throwKind
   , fromUtf8
-  , toUtf8
   , Failure (..)
   , guarded
   , calledBy
@@ -160,6 +159,3 @@ withMany handles action = go handles []
 -- | A text of the library's.
 fromUtf8 :: B.ByteString -> String
 fromUtf8 bytes = unsafePerformIO (B.useAsCStringLen bytes (Encoded.peekCStringLen utf8))
-
-toUtf8 :: String -> B.ByteString
-toUtf8 text = unsafePerformIO (Encoded.withCStringLen utf8 text B.packCStringLen)

@@ -1,7 +1,8 @@
 -- | Cursors: a table's content at one moment, piece by piece, in both directions.
 module Database.Varvite.Internal.Cursor where
 
-import Control.Exception (bracket)
+import Control.Concurrent.MVar (MVar, newMVar, putMVar, takeMVar, tryTakeMVar)
+import Control.Exception (bracket, finally, mask)
 import Control.Monad (when)
 import qualified Data.ByteString as B
 import qualified Data.Vector as V
@@ -11,13 +12,26 @@ import Database.Varvite.Internal.Raw
 import Database.Varvite.Internal.RawTable
 import Database.Varvite.Internal.Table
 import Database.Varvite.Serialise
-import Foreign.Marshal.Alloc (alloca)
+import Foreign.Marshal.Alloc (alloca, allocaBytesAligned)
 import Foreign.Ptr (Ptr, nullPtr)
 import Foreign.Storable (peek)
 import Prelude hiding (take, takeWhile)
 
--- | A place between the keys of a table as it was when the cursor was made. One thread at a time steps it.
-newtype Cursor k v = Cursor (Handle CCursor)
+-- | A place between the keys of a table as it was when the cursor was made. Threads that share one wait for each other.
+data Cursor k v = Cursor !(Handle CCursor) !(MVar ())
+
+cursorBy :: IO (Handle CCursor) -> IO (Cursor k v)
+cursorBy make = Cursor <$> make <*> newMVar ()
+
+-- | Does something with the cursor while no other thread does: what a step gives lies with the cursor until its next call.
+held :: Cursor k v -> (Ptr CCursor -> IO a) -> IO a
+held (Cursor it turn) action = mask $ \restore -> do
+  free <- tryTakeMVar turn
+  when (free == Nothing) $ do
+    -- A merge operator that uses the cursor whose call runs it would wait for itself: the library refuses it here.
+    allocaBytesAligned sizeOfSessionOptions 8 (call . sessionOptionsDefault)
+    takeMVar turn
+  restore (with it action) `finally` putMVar turn ()
 
 -- | Before the first key.
 newCursor :: SerialiseKey k => Table k v -> IO (Cursor k v)
@@ -30,15 +44,15 @@ newCursorAtOffset table key = newCursorOn table (From key)
 -- | Before the first key of a range, which it does not leave.
 newCursorOn :: SerialiseKey k => Table k v -> Range k -> IO (Cursor k v)
 newCursorOn (Table it session) range = with it $ \table -> withRange range $ \lower upper ->
-  Cursor <$> handle (tableCursor table lower upper) cursorClose (keepSession session)
+  cursorBy (handle (tableCursor table lower upper) cursorClose (keepSession session))
 
 -- | The same on a view.
 newViewCursorOn :: SerialiseKey k => View k v -> Range k -> IO (Cursor k v)
 newViewCursorOn (View it session) range = with it $ \view -> withRange range $ \lower upper ->
-  Cursor <$> handle (viewCursor view lower upper) cursorClose (keepSession session)
+  cursorBy (handle (viewCursor view lower upper) cursorClose (keepSession session))
 
 closeCursor :: Cursor k v -> IO ()
-closeCursor (Cursor it) = close cursorClose it
+closeCursor cursor@(Cursor it _) = held cursor (const (close cursorClose it))
 
 withCursor :: SerialiseKey k => Table k v -> (Cursor k v -> IO a) -> IO a
 withCursor table = bracket (newCursor table) closeCursor
@@ -53,17 +67,12 @@ withCursorOn table range = bracket (newCursorOn table range) closeCursor
 next :: (SerialiseKey k, SerialiseValue v) => Cursor k v -> IO (Maybe (Entry k v))
 next cursor = (V.!? 0) <$> take 1 cursor
 
--- | Up to so many entries, which are passed. Fewer only at the end.
+-- | Up to so many entries, which are passed: fewer at the end, and before one that cannot be read, which the next call tells.
+-- The cursor stands before that one then.
 take :: (SerialiseKey k, SerialiseValue v) => Int -> Cursor k v -> IO (V.Vector (Entry k v))
-take limit (Cursor it)
+take limit cursor
   | limit <= 0 = pure V.empty
-  | otherwise = go limit []
- where
-  go 0 found = pure (V.concat (reverse found))
-  go left found = do
-    items <- with it $ \cursor -> there (cursorNextMany cursor (fromIntegral left))
-    entries <- entriesOf items
-    if V.null entries then go 0 found else go (left - V.length entries) (entries : found)
+  | otherwise = held cursor (\it -> there (cursorNextMany it (fromIntegral limit))) >>= entriesOf
 
 -- | Up to so many entries whose keys pass; the first that does not is not passed.
 takeWhile :: (SerialiseKey k, SerialiseValue v) => Int -> (k -> Bool) -> Cursor k v -> IO (V.Vector (Entry k v))
@@ -77,29 +86,29 @@ takeWhile limit isWanted cursor = do
 
 -- | Moves before the first key that is this one or greater.
 seek :: SerialiseKey k => Cursor k v -> k -> IO ()
-seek (Cursor it) key = with it $ \cursor -> withBytes (serialiseKey key) $ \bytes -> call (cursorSeek cursor bytes)
+seek cursor key = withBytes (serialiseKey key) $ \bytes -> held cursor (\it -> call (cursorSeek it bytes))
 
 seekFirst :: Cursor k v -> IO ()
-seekFirst (Cursor it) = with it (call . cursorSeekFirst)
+seekFirst cursor = held cursor (call . cursorSeekFirst)
 
 seekLast :: Cursor k v -> IO ()
-seekLast (Cursor it) = with it (call . cursorSeekLast)
+seekLast cursor = held cursor (call . cursorSeekLast)
 
--- | The entry before, which is passed; 'Nothing' at the beginning. Its bytes lie with the cursor until another thread steps
--- it, so threads that share a cursor take turns.
+-- | The entry before, which is passed; 'Nothing' at the beginning.
 previous :: (SerialiseKey k, SerialiseValue v) => Cursor k v -> IO (Maybe (Entry k v))
-previous (Cursor it) = with it $ \cursor -> alloca $ \key -> alloca $ \value -> do
-  call (cursorPrevious cursor key value)
-  found <- (,) <$> copy key <*> copy value
+previous cursor = do
+  found <- held cursor $ \it -> alloca $ \key -> alloca $ \value -> do
+    call (cursorPrevious it key value)
+    (,) <$> copy key <*> copy value
   pure $ case found of
     (Just one, Just other) -> let entry = Entry (deserialiseKey one) (deserialiseValue other) in entry `seq` Just entry
     _ -> Nothing
 
 -- | Its key alone; reads no value that lies apart.
 previousKey :: SerialiseKey k => Cursor k v -> IO (Maybe k)
-previousKey (Cursor it) = with it $ \cursor -> alloca $ \key -> do
-  call (cursorPreviousKey cursor key)
-  fmap deserialiseKey <$> copy key
+previousKey cursor = do
+  found <- held cursor $ \it -> alloca $ \key -> call (cursorPreviousKey it key) >> copy key
+  pure (deserialiseKey <$> found)
 
 copy :: Ptr Bytes -> IO (Maybe B.ByteString)
 copy place = do

@@ -4,9 +4,10 @@
 module Database.Varvite.Internal.Join (withOperator) where
 
 import Control.Exception (bracket, displayException, evaluate)
-import Control.Monad (void)
+import Control.Monad (unless)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Unsafe as U
+import Database.Varvite.Error
 import Database.Varvite.Internal.Arena
 import Database.Varvite.Internal.Call
 import Database.Varvite.Internal.Raw
@@ -32,5 +33,7 @@ withOperator values action = case resolver values of
     one <- packed (Bytes older olderLength)
     other <- packed (Bytes newer newerLength)
     joined <- evaluate (resolveSerialised values other one)
-    U.unsafeUseAsCStringLen (joined :: B.ByteString) $ \(start, size) ->
-      void (outputWrite output (castPtr start) (fromIntegral size))
+    written <- U.unsafeUseAsCStringLen (joined :: B.ByteString) $ \(start, size) ->
+      outputWrite output (castPtr start) (fromIntegral size)
+    unless (written == 0) $
+      throwKind Invalid ("there is no memory for a joined value of " ++ show (B.length joined) ++ " bytes: join to less")

@@ -1,6 +1,7 @@
 -- | What a store keeps: collections, pins, lower disks, files of commits; and readers.
 module Database.Varvite.Internal.Keeping where
 
+import qualified Data.ByteString as B
 import Data.Int (Int64)
 import Data.Maybe (fromMaybe)
 import Data.Word (Word32, Word64)
@@ -163,8 +164,8 @@ readerTree (Reader it) at = with it $ \reader -> withHash at (treeBy (touchForei
 readerNewest :: Reader -> IO (Maybe Hash)
 readerNewest (Reader it) = with it (maybeHash . readerLastCommit)
 
-readerHead :: Reader -> String -> IO (Maybe Hash)
-readerHead (Reader it) name = with it $ \reader -> withBytes (toUtf8 name) (maybeHash . readerBranch reader)
+readerHead :: Reader -> B.ByteString -> IO (Maybe Hash)
+readerHead (Reader it) name = with it $ \reader -> withBytes name (maybeHash . readerBranch reader)
 
 closeReader :: Reader -> IO ()
 closeReader (Reader it) = close readerClose it

@@ -281,27 +281,29 @@ commonAncestors (Store it) one other = with it $ \store -> withHash one $ \ours 
 
 -- Branches
 
+-- A branch's name is 1 to 4,096 bytes of any kind.
+
 -- | The commit that a branch names.
-branch :: Store -> String -> IO (Maybe Hash)
-branch (Store it) name = with it $ \store -> withBytes (toUtf8 name) (maybeHash . storeBranch store)
+branch :: Store -> B.ByteString -> IO (Maybe Hash)
+branch (Store it) name = with it $ \store -> withBytes (name) (maybeHash . storeBranch store)
 
 -- | All branches, by name.
-branches :: Store -> IO [(String, Hash)]
+branches :: Store -> IO [(B.ByteString, Hash)]
 branches (Store it) = pairs . V.toList <$> with it (there . storeBranches)
  where
-  pairs (name : bytes : rest) = [(fromUtf8 name, at) | Just at <- [hashFromBytes bytes]] ++ pairs rest
+  pairs (name : bytes : rest) = [(name, at) | Just at <- [hashFromBytes bytes]] ++ pairs rest
   pairs _ = []
 
 -- | Makes a name that of a commit, which must be in the store.
-setBranch :: Store -> String -> Hash -> IO ()
-setBranch (Store it) name at = with it $ \store -> withBytes (toUtf8 name) $ \bytes -> withHash at (call . storeSetBranch store bytes)
+setBranch :: Store -> B.ByteString -> Hash -> IO ()
+setBranch (Store it) name at = with it $ \store -> withBytes (name) $ \bytes -> withHash at (call . storeSetBranch store bytes)
 
 -- | Makes a name that of a commit if it is now that of the expected one, or of none; tells whether.
-testAndSetBranch :: Store -> String -> Maybe Hash -> Hash -> IO Bool
+testAndSetBranch :: Store -> B.ByteString -> Maybe Hash -> Hash -> IO Bool
 testAndSetBranch (Store it) name expected at =
-  with it $ \store -> withBytes (toUtf8 name) $ \bytes -> maybe ($ nullPtr) withHash expected $ \before ->
+  with it $ \store -> withBytes (name) $ \bytes -> maybe ($ nullPtr) withHash expected $ \before ->
     withHash at $ \after -> (/= 0) <$> out (storeTestAndSetBranch store bytes before after)
 
 -- | Nothing happens when there is no such branch.
-removeBranch :: Store -> String -> IO ()
-removeBranch (Store it) name = with it $ \store -> withBytes (toUtf8 name) (call . storeRemoveBranch store)
+removeBranch :: Store -> B.ByteString -> IO ()
+removeBranch (Store it) name = with it $ \store -> withBytes (name) (call . storeRemoveBranch store)
