@@ -42,7 +42,7 @@ impl<T> Throw<T> for varvite::Result<T> {
     }
 }
 
-/// What a function of the program threw while the engine ran it. It is thrown again when the engine returns.
+/// What a function of the program threw first while the engine ran it. It is thrown again when the engine returns.
 #[derive(Default)]
 pub struct Raised(Option<JsValue>);
 
@@ -50,7 +50,7 @@ impl Raised {
     /// Keeps what was thrown, and stops the engine by an error in its place.
     pub fn keep<T>(&mut self, outcome: Outcome<T>) -> varvite::Result<T> {
         outcome.map_err(|thrown| {
-            self.0 = Some(thrown);
+            self.0.get_or_insert(thrown);
             Error::new(Kind::Invalid, "the function that was passed threw")
         })
     }

@@ -18,8 +18,11 @@ const TYPES: &str = r#"
 export interface MergeOperator { name: string; join: (older: Uint8Array, newer: Uint8Array) => Bytes }
 "#;
 
-/// What the error says that stands in the engine for what a function threw.
-const THREW: &str = "the merge operator threw";
+/// What the error says that stands in the engine for what a function threw, before its number.
+const THREW: &str = "the merge operator threw, in throw ";
+
+/// How many are kept that no call has taken: the engine keeps the errors of some to itself, as those in a checkpoint.
+const KEPT: usize = 16;
 
 thread_local! {
     /// The functions of this thread, by their numbers. An operator may be sent to another thread, and objects of JavaScript
@@ -27,8 +30,8 @@ thread_local! {
     static JOINS: RefCell<Vec<Option<Function>>> = const { RefCell::new(Vec::new()) };
     /// Whether one runs.
     static IS_INNER: Cell<bool> = const { Cell::new(false) };
-    /// What one threw, on its way to the call.
-    static RAISED: RefCell<Option<JsValue>> = const { RefCell::new(None) };
+    /// What they threw, on its way to the call, each with its number, and the next number.
+    static RAISED: RefCell<(Vec<(u64, JsValue)>, u64)> = const { RefCell::new((Vec::new(), 1)) };
 }
 
 /// A function by its number, which is given back with the last table that has it.
@@ -53,8 +56,16 @@ impl Join {
             function.call2(&JsValue::UNDEFINED, &Uint8Array::from(older), &Uint8Array::from(newer));
         IS_INNER.set(false);
         answer.and_then(|it| bytes(&it, "joined value")).map_err(|thrown| {
-            RAISED.set(Some(thrown));
-            Error::invalid(THREW)
+            let number = RAISED.with_borrow_mut(|(kept, next)| {
+                let number = *next;
+                *next += 1;
+                if kept.len() == KEPT {
+                    kept.remove(0);
+                }
+                kept.push((number, thrown));
+                number
+            });
+            Error::invalid(format!("{THREW}{number}"))
         })
     }
 }
@@ -65,10 +76,16 @@ impl Drop for Join {
     }
 }
 
-/// What a function threw because of which the engine gave `error`.
+/// What a function threw because of which the engine gave `error`. An error says which throw it stands for, since others may
+/// have come before and after it.
 pub fn raised(error: &Error) -> Option<JsValue> {
-    let raised = RAISED.take();
-    raised.filter(|_| error.detail().contains(THREW))
+    let (_, number) = error.detail().split_once(THREW)?;
+    let end = number.find(|it: char| !it.is_ascii_digit()).unwrap_or(number.len());
+    let number: u64 = number[..end].parse().ok()?;
+    RAISED.with_borrow_mut(|(kept, _)| {
+        let place = kept.iter().position(|(it, _)| *it == number)?;
+        Some(kept.remove(place).1)
+    })
 }
 
 /// `invalid` while a merge operator runs.

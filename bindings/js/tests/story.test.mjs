@@ -192,6 +192,67 @@ test("merge operators of the program's own join, and what they throw changes not
   session.close();
 });
 
+test("each error of a merge operator is that of the call which needed it", () => {
+  let isCalm = true;
+  const thrown = [];
+  const calmly = {
+    name: "calmly",
+    join: (older, newer) => {
+      if (isCalm) return text(older) + text(newer);
+      thrown.push(new Error(`mine, number ${thrown.length}`));
+      throw thrown.at(-1);
+    },
+  };
+  const one = (key, value, is = "insert") => ((batch) => (batch[is](key, value), batch))(new Batch());
+  const options = { log: "written", logFileBytes: 2000 };
+  const disk = Disk.memory(7);
+  // A table idles while the log grows, so that a checkpoint writes it out; once it was opened again it has on disk what a
+  // value in its buffer is joined to when that is done once more.
+  let session = Session.create(disk, options);
+  let idle = session.createTable("idle", { operator: calmly, writeBufferBytes: 700 });
+  let busy = session.createTable("busy", {});
+  idle.update(one("key", "one"));
+  for (let number = 0; number < 300; number++) busy.update(one(`key ${number}`, "x".repeat(60)));
+  session.close();
+  session = Session.open(disk, options);
+  [idle, busy] = [session.openTable("idle", { operators: [calmly] }), session.openTable("busy")];
+  idle.update(one("key", "two", "upsert"));
+  // Openings keep the errors of merges to themselves.
+  const other = Disk.memory(8);
+  const late = { log: "written", logFileBytes: 1 << 20 };
+  const before = Session.create(other, late);
+  const filled = before.createTable("t", { operator: calmly, writeBufferBytes: 700, sizeRatio: 2 });
+  for (let number = 0; number < 200; number++) {
+    filled.update(one(`key ${number}`, "x".repeat(90)));
+    if (number >= 20) filled.update(one(`key ${number - 20}`, "!", "upsert"));
+  }
+  before.close();
+
+  isCalm = false;
+  for (let number = 0; session.warnings().length === 0; number++) {
+    busy.update(one(`key ${number}`, "x".repeat(60)));
+    assert.ok(number < 1000, "nobody wrote the idle table out");
+  }
+  // Two updates try once more, and throw what that threw.
+  for (let turn = 0; turn < 2; turn++) {
+    const count = thrown.length;
+    assert.throws(() => idle.update(one("a", "b")), (error) => error === thrown[count]);
+  }
+  const opened = Session.open(other, late);
+  const count = thrown.length;
+  const table = opened.openTable("t", { operators: [calmly] });
+  assert.ok(thrown.length > count, "the opening met a pair");
+  assert.equal(text(table.get("key 199")), "x".repeat(90));
+  // The third does not try: it tells of the second's error, which is not what another session met since.
+  assert.throws(() => idle.update(one("a", "b")), (error) => !thrown.slice(count).includes(error));
+  assert.throws(() => table.get("key 20"), (error) => error === thrown.at(-1));
+  isCalm = true;
+  assert.equal(text(table.get("key 20")), `${"x".repeat(90)}!`);
+  assert.equal(text(idle.get("key")), "onetwo");
+  opened.close();
+  session.close();
+});
+
 test("rows of fixed widths are packed both ways", () => {
   const session = Session.create(Disk.memory());
   const table = session.createTable("t", {});

@@ -19,7 +19,8 @@ pub struct varvite_output {
 /// Joins `older` and `newer`: writes the result to `output`. Anything but 0 is a failure, and the call
 /// that needed the operator returns VARVITE_CALLBACK and changes nothing. Two calls need it for others: a checkpoint of
 /// live tables leaves such a table out and `varvite_session_warnings` says so, or is VARVITE_INVALID with the failure
-/// in its sentence; and `varvite_work_run` returns VARVITE_CALLBACK on the thread that helps. Associative; the same
+/// in its sentence; and `varvite_work_run` returns VARVITE_CALLBACK on the thread that helps. Opening a live table keeps
+/// a failure of its merges to itself, and the next update meets it. Associative; the same
 /// answer for the same values; called from any thread that calls the library, at the same time too. Must not call the
 /// library, but for `varvite_output_write`, and must not leave by an exception, longjmp or the end of its thread.
 pub type varvite_join = Option<
