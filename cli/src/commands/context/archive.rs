@@ -67,7 +67,10 @@ pub struct Attach {
 pub fn archive(arguments: &Archive, format: Format) -> Outcome {
     // A store that is not there is no reason to make a folder.
     disk(&arguments.store)?;
-    folder::apart(&arguments.store, &arguments.lower)?;
+    if arguments.lower != arguments.store {
+        // The store itself is told as the folder of a store.
+        folder::apart(&arguments.store, &arguments.lower)?;
+    }
     let (made, lower) = Target::create(&arguments.lower)?;
     let outcome =
         open_over(&arguments.store, Some(lower)).and_then(|store| archive_in(arguments, store));

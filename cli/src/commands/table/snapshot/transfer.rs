@@ -57,7 +57,10 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
     let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
     // Before a folder is made for nothing.
     tables::info(&session, &arguments.name)?;
-    folder::apart(&arguments.store, &arguments.folder)?;
+    if arguments.folder != arguments.store {
+        // The store itself is told as one that is there already.
+        folder::apart(&arguments.store, &arguments.folder)?;
+    }
     let (made, disk) = Target::create(&arguments.folder)?;
     let target: Arc<dyn Disk> = disk;
     let moved = wheel::during("exporting", || {
