@@ -281,6 +281,9 @@ static int find_all(void *user, varvite_tree *tree) {
     return 0;
 }
 
+/* Of the store's trees. */
+static varvite_configuration configuration;
+
 static void prove(json *line) {
     finds looked = {.count = 0};
     for (json *it = member(line, "paths")->first; it; it = it->next) {
@@ -301,8 +304,8 @@ static void prove(json *line) {
     OK(varvite_proof_close(proof, &error));
     varvite_kinded root = {VARVITE_DIRECTORY, {{0}}};
     OK(varvite_tree_hash(tree, &root.hash, &error));
-    OK(varvite_proof_decode(&expected, encoding, NULL, &proof, &error));
-    OK(varvite_proof_verify(proof, NULL, &root, find_all, &looked, &error));
+    OK(varvite_proof_decode(&expected, encoding, &configuration, &proof, &error));
+    OK(varvite_proof_verify(proof, &configuration, &root, find_all, &looked, &error));
     OK(varvite_proof_close(proof, &error));
     while (looked.count) free((void *)looked.paths[--looked.count].steps);
 }
@@ -366,7 +369,11 @@ static int context_line(const char *what, json *line) {
         options.seed = member(line, "seed")->number;
         for (json *it = line->first; it; it = it->next) {
             if (strcmp(it->name, "chunk_bytes") == 0) options.chunk_bytes = it->number;
+            if (strcmp(it->name, "configuration") != 0) continue;
+            CHECK(strcmp(it->text, "tezos-binary") == 0);
+            options.configuration = (varvite_configuration){2, 2, 1};
         }
+        configuration = options.configuration;
         OK(varvite_store_create(disk, &options, &store, &error));
     } else if (strcmp(what, "empty_tree") == 0) {
         OK(varvite_store_empty_tree(store, &tree, &error));
@@ -442,9 +449,9 @@ static void replay(const char *path, int (*do_line)(const char *, json *)) {
 
 int main(int count, char **arguments) {
     CHECK(count == 3);
-    const char *names[] = {"table", "context", "collect"};
-    int (*lines[])(const char *, json *) = {table_line, context_line, context_line};
-    for (int it = 0; it < 3; it++) {
+    const char *names[] = {"table", "context", "collect", "binary"};
+    int (*lines[])(const char *, json *) = {table_line, context_line, context_line, context_line};
+    for (int it = 0; it < 4; it++) {
         char path[4096];
         snprintf(folder, sizeof folder, "%s/conformance-%s", arguments[1], names[it]);
         OK(varvite_disk_folder(folder, 1, &disk, &error));

@@ -195,6 +195,7 @@ contextLine :: FilePath -> IO (String -> Json -> Assertion)
 contextLine path = do
   place <- newIORef Nothing
   trees <- newIORef M.empty
+  shapes <- newIORef X.tezos
   disk <- T.folder path
   let tree line = readIORef trees >>= maybe (fail "no such tree") pure . M.lookup (text (member "tree" line))
       keep line it = modifyIORef' trees (M.insert (text (member "tree" line)) it)
@@ -204,8 +205,13 @@ contextLine path = do
   pure $ \what line -> case what of
     "create_store" -> do
       let chunks = number <$> memberOf "chunk_bytes" line
-      made <- X.newStore X.defaultStoreConfig {X.storeSeed = Just (number (member "seed" line)), X.storeChunkBytes = chunks} disk
+          configuration = maybe X.tezos (shape . text) (memberOf "configuration" line)
+          config =
+            X.defaultStoreConfig
+              {X.storeConfiguration = configuration, X.storeSeed = Just (number (member "seed" line)), X.storeChunkBytes = chunks}
+      made <- X.newStore config disk
       writeIORef place (Just made)
+      writeIORef shapes configuration
     "pin" -> the place >>= (`X.pin` hash (member "commit" line))
     "unpin" -> the place >>= (`X.unpin` hash (member "commit" line)) >>= (@?= isTrue (member "was" line))
     "pin_every" -> the place >>= (`X.pinEvery` number (member "nth" line)) >>= (@?= number (member "added" line))
@@ -249,24 +255,27 @@ contextLine path = do
       it <- tree line
       root <- X.DirectoryRoot <$> X.hash it
       let finds on = forM_ (items (member "paths" line)) (X.find on . map bytes . items)
-          shape = if number (member "stream" line) == (1 :: Int) then X.StreamProof else X.TreeProof
+          form = if number (member "stream" line) == (1 :: Int) then X.StreamProof else X.TreeProof
           encoding = case text (member "encoding" line) of
             "v1" -> X.V1
             "v2" -> X.V2
             "irmin" -> X.Irmin
             "json" -> X.Json
             other -> error other
-      (proof, ()) <- X.produceProof shape it finds
+      (proof, ()) <- X.produceProof form it finds
       encoded <- X.encodeProof encoding proof
       encoded @?= bytes (member "proof" line)
-      again <- X.decodeProof X.tezos encoding encoded
-      X.verifyProof X.tezos root again finds
+      configuration <- readIORef shapes
+      again <- X.decodeProof configuration encoding encoded
+      X.verifyProof configuration root again finds
     "close_store" -> do
       readIORef trees >>= mapM_ X.closeTree
       the place >>= X.closeStore
       compareFiles path line
     _ -> assertFailure ("nobody knows how to do " ++ what)
  where
+  shape "tezos-binary" = X.tezosBinary
+  shape other = error other
   isTrue it = number it == (1 :: Int)
   hex byte = [digits !! fromIntegral (byte `div` 16), digits !! fromIntegral (byte `mod` 16)]
   digits = "0123456789abcdef"
@@ -289,4 +298,4 @@ replay name begin = inFolder $ \path -> do
   unless (any (C.isInfixOf (C.pack "\"files\"")) lines_) (assertFailure "the file compares no files")
 
 tests :: TestTree
-tests = testGroup "conformance" [testCase "of tables" (replay "table" tableLine), testCase "of contexts" (replay "context" contextLine), testCase "of collections" (replay "collect" contextLine)]
+tests = testGroup "conformance" [testCase "of tables" (replay "table" tableLine), testCase "of contexts" (replay "context" contextLine), testCase "of collections" (replay "collect" contextLine), testCase "of the binary shape" (replay "binary" contextLine)]

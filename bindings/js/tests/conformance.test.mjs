@@ -99,7 +99,11 @@ class Replay {
     return { files: this.files() };
   }
 
-  create_store(it) { this.store = Store.create(this.disk, { seed: it.seed, chunkBytes: it.chunk_bytes }); }
+  create_store(it) {
+    this.shape = it.configuration;
+    this.store = Store.create(this.disk, { seed: it.seed, chunkBytes: it.chunk_bytes, configuration: it.configuration });
+  }
+
   pin(it) { this.store.pin(it.commit); }
   unpin(it) { return { was: this.store.unpin(it.commit) }; }
   pin_every(it) { return { added: this.store.pinEvery(it.nth) }; }
@@ -126,14 +130,14 @@ class Replay {
     return { hash: hex(this.store.commit(this.trees[it.tree], info)) };
   }
 
-  set_branch(it) { this.store.setBranch(Buffer.from(it.branch, "hex").toString(), it.commit); }
+  set_branch(it) { this.store.setBranch(unhex(it.branch), it.commit); }
 
   prove_finds(it) {
     const work = (tree) => it.paths.map((path) => hex(tree.find(path.map(unhex))));
     const { proof, answer } = prove(this.trees[it.tree], work, it.stream);
     const encoded = proof.encode(it.encoding);
-    const read = Proof.decode(encoded, it.encoding);
-    assert.deepEqual(read.verify(this.trees[it.tree].hash(), work), answer);
+    const read = Proof.decode(encoded, it.encoding, this.shape);
+    assert.deepEqual(read.verify(this.trees[it.tree].hash(), work, this.shape), answer);
     return { proof: hex(encoded) };
   }
 
@@ -145,7 +149,7 @@ class Replay {
   }
 }
 
-for (const name of ["table", "context", "collect"]) {
+for (const name of ["table", "context", "collect", "binary"]) {
   test(`the conformance file of the ${name} gives its answers and bytes`, () => {
     const folder = process.env.VARVITE_CONFORMANCE ?? new URL("../../conformance", import.meta.url).pathname;
     const lines = readFileSync(`${folder}/${name}.jsonl`, "utf8").trim().split("\n");

@@ -155,7 +155,9 @@ let context_line folder =
     match what with
     | "create_store" ->
       let chunk_bytes = Option.map number (member_opt "chunk_bytes" line) in
-      store := Some (Context.create ?chunk_bytes ~seed:(number (member "seed" line)) disk)
+      let of_name = function "tezos-binary" -> Context.tezos_binary | name -> failwith name in
+      let configuration = Option.map (fun it -> of_name (text it)) (member_opt "configuration" line) in
+      store := Some (Context.create ?configuration ?chunk_bytes ~seed:(number (member "seed" line)) disk)
     | "pin" -> Context.pin (the_store ()) (hash (member "commit" line))
     | "unpin" ->
       let was = Context.unpin (the_store ()) (hash (member "commit" line)) in
@@ -227,7 +229,12 @@ let context_line folder =
       let encoded = Context.Proof.encode proof encoding in
       Alcotest.(check string) "a proof" (bytes (member "proof" line)) encoded;
       let root = `Node (Context.Tree.hash (tree line)) in
-      (match verify ~root (Context.Proof.decode encoding encoded) finds with
+      let configuration = Context.configuration (the_store ()) in
+      let decoded =
+        if configuration = Context.tezos then Context.Proof.decode encoding encoded
+        else Context.decode_proof configuration encoding encoded
+      in
+      (match verify ~root decoded finds with
       | Ok _ -> ()
       | Error (`Proof_mismatch sentence) -> Alcotest.fail sentence)
     | "close_store" ->
@@ -254,4 +261,5 @@ let replay name do_line () =
 let tests =
   [ Alcotest.test_case "of tables" `Quick (replay "table" table_line);
     Alcotest.test_case "of contexts" `Quick (replay "context" context_line);
-    Alcotest.test_case "of collections" `Quick (replay "collect" context_line) ]
+    Alcotest.test_case "of collections" `Quick (replay "collect" context_line);
+    Alcotest.test_case "of the binary shape" `Quick (replay "binary" context_line) ]

@@ -394,6 +394,7 @@ fn the_table_file_of_the_conformance_set_is_what_the_model_says() {
 }
 
 struct ContextLines {
+    configuration: Configuration,
     random: Random,
     trees: BTreeMap<String, (Tree, Node)>,
     lines: String,
@@ -404,6 +405,11 @@ fn path_text(path: &Steps) -> String {
 }
 
 impl ContextLines {
+    fn new(configuration: Configuration, seed: u64) -> ContextLines {
+        let (random, trees) = (Random::new(seed), BTreeMap::new());
+        ContextLines { configuration, random, trees, lines: String::new() }
+    }
+
     fn line(&mut self, line: &str) {
         writeln!(self.lines, "{{{line}}}").unwrap();
     }
@@ -436,7 +442,7 @@ impl ContextLines {
         self.line(&format!(r#""do":"add","tree":"{name}","path":{steps},"value":{value_text}"#));
     }
 
-    fn ask(&mut self, name: &str) {
+    fn find(&mut self, name: &str) -> Steps {
         let path = self.path(12);
         let (tree, model) = &self.trees[name];
         let value = match model.get(&path) {
@@ -445,6 +451,14 @@ impl ContextLines {
         };
         assert_eq!(tree.find(&path).unwrap(), value);
         let (steps, value) = (path_text(&path), optional(value.as_deref()));
+        self.line(&format!(r#""do":"find","tree":"{name}","path":{steps},"found":{value}"#));
+        path
+    }
+
+    /// What is at a path, and the children of the directory that it goes through, which has them by name.
+    fn ask(&mut self, name: &str) {
+        let path = self.find(name);
+        let (tree, model) = &self.trees[name];
         let above = &path[..1].to_vec();
         let listed: Vec<_> = match model.get(above) {
             Some(Node::Directory(children)) => children
@@ -460,13 +474,12 @@ impl ContextLines {
             listed.into_iter().flat_map(|(name, value)| [quoted(&name), kind(value).to_owned()]),
         );
         let above = path_text(above);
-        self.line(&format!(r#""do":"find","tree":"{name}","path":{steps},"found":{value}"#));
         self.line(&format!(r#""do":"list","tree":"{name}","path":{above},"found":{listed}"#));
     }
 
     fn commit(&mut self, store: &mut Store, name: &str, parents: &[CommitHash]) -> CommitHash {
         let (tree, model) = self.trees.get_mut(name).unwrap();
-        let root = model.hash(Configuration::TEZOS);
+        let root = model.hash(self.configuration);
         assert_eq!(tree.hash().unwrap(), root);
         let date = 1_600_000_000 + parents.len() as i64;
         let hash = store.commit(tree, &CommitInfo::new(parents, date, "baker", "level")).unwrap();
@@ -516,8 +529,7 @@ fn the_context_file_of_the_conformance_set_is_what_the_model_says() {
     let disk = || OsDisk::create(folder.path()).unwrap();
     let options = || Options { seed: Some(13), ..Options::default() };
     let mut store = Store::create(disk(), options()).unwrap();
-    let mut set =
-        ContextLines { random: Random::new(6), trees: BTreeMap::new(), lines: String::new() };
+    let mut set = ContextLines::new(Configuration::TEZOS, 6);
     set.line(r#""do":"create_store","seed":13"#);
     set.trees.insert("t".to_owned(), (store.empty_tree(), Node::empty()));
     set.line(r#""do":"empty_tree","tree":"t""#);
@@ -552,6 +564,38 @@ fn the_context_file_of_the_conformance_set_is_what_the_model_says() {
     store.close().unwrap();
     set.line(&format!(r#""do":"close_store","files":{}"#, files(folder.path())));
     settle("context.jsonl", &set.lines);
+}
+
+/// Trees that are hashed and proven otherwise, and a branch whose name is no text.
+#[test]
+fn the_file_of_the_binary_shape_of_the_conformance_set_is_what_the_model_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let configuration = Configuration::TEZOS_BINARY;
+    let options = Options { seed: Some(17), configuration, ..Options::default() };
+    let mut store = Store::create(OsDisk::create(folder.path()).unwrap(), options).unwrap();
+    let mut set = ContextLines::new(configuration, 10);
+    set.line(r#""do":"create_store","seed":17,"configuration":"tezos-binary""#);
+    set.trees.insert("t".to_owned(), (store.empty_tree(), Node::empty()));
+    set.line(r#""do":"empty_tree","tree":"t""#);
+    (0..60).for_each(|_| set.change("t", 12));
+    (0..6).for_each(|_| {
+        set.find("t");
+    });
+    let first = set.commit(&mut store, "t", &[]);
+    (0..60).for_each(|_| set.change("t", 300));
+    let second = set.commit(&mut store, "t", &[first]);
+    let (name, commit) = (quoted(b"\xff\0 main"), quoted(second.as_ref()));
+    store.set_branch(b"\xff\0 main", &second).unwrap();
+    set.line(&format!(r#""do":"set_branch","branch":{name},"commit":{commit}"#));
+    let encodings = [(Encoding::V1, "v1"), (Encoding::V2, "v2"), (Encoding::Json, "json")];
+    for encoding in encodings {
+        set.prove("t", false, encoding);
+        set.prove("t", true, encoding);
+    }
+    set.trees.clear();
+    store.close().unwrap();
+    set.line(&format!(r#""do":"close_store","files":{}"#, files(folder.path())));
+    settle("binary.jsonl", &set.lines);
 }
 
 /// What a collection takes, and what pins and branches keep.
@@ -640,8 +684,7 @@ fn the_file_of_collections_of_the_conformance_set_is_what_the_model_says() {
     let folder = tempfile::tempdir().unwrap();
     let disk = || OsDisk::create(folder.path()).unwrap();
     let options = |seed| Options { seed: Some(seed), chunk_bytes: 4096, ..Options::default() };
-    let mut context =
-        ContextLines { random: Random::new(8), trees: BTreeMap::new(), lines: String::new() };
+    let mut context = ContextLines::new(Configuration::TEZOS, 8);
     let store = Store::create(disk(), options(15)).unwrap();
     context.line(r#""do":"create_store","seed":15,"chunk_bytes":4096"#);
     context.trees.insert("t".to_owned(), (store.empty_tree(), Node::empty()));
