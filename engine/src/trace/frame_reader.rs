@@ -10,11 +10,25 @@ use super::frame::{
 use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
 
-/// The most bytes that the names of a call's paths take, unless the frame allows it more.
-const NAMES_BYTES_MAX: u64 = 64 << 20;
+/// Memory that the arguments of any call may take.
+const MEMORY_MIN: u64 = 64 << 20;
 
-/// What those names may take for each byte of the frame: an entry of four may tell a path of sixteen steps.
-const NAMES_FACTOR: u64 = 32;
+/// What they may take for each byte of the frame, up to so much: an entry of four may tell a path of sixteen steps.
+const MEMORY_FACTOR: u64 = 32;
+const MEMORY_OF_FACTOR_MAX: u64 = 2 << 30;
+
+/// What they may take for each byte of the longest frames.
+const MEMORY_FACTOR_OF_LONG: u64 = 4;
+
+/// What each step, key or value takes beside its bytes: where they are, and what the allocator adds.
+const STEP_MEMORY: u64 = 48;
+
+/// What the arguments of a call may take, of a frame of so many bytes.
+fn memory_max(frame: usize) -> u64 {
+    let frame = frame as u64;
+    let by_factor = frame.saturating_mul(MEMORY_FACTOR).min(MEMORY_OF_FACTOR_MAX);
+    MEMORY_MIN.max(by_factor).max(frame.saturating_mul(MEMORY_FACTOR_OF_LONG))
+}
 
 /// Reads the calls of a frame, one after the other.
 #[derive(Debug, Default)]
@@ -30,8 +44,8 @@ pub struct FrameReader {
     handle: u64,
     start_ns: u64,
     thread: u64,
-    /// How many bytes the names of this call may still take.
-    names_left: u64,
+    /// How much memory the arguments of this call may still take.
+    memory_left: u64,
 }
 
 impl FrameReader {
@@ -63,7 +77,7 @@ impl FrameReader {
 
     fn read(&mut self, from: &mut Decoder<'_>, all: &[u8]) -> Result<Call> {
         let start = from.clone();
-        self.names_left = NAMES_BYTES_MAX.max(NAMES_FACTOR.saturating_mul(all.len() as u64));
+        self.memory_left = memory_max(all.len());
         let number = from.u8()?;
         let action =
             Action::of(number).ok_or_else(|| start.corrupt("an action of this version", number))?;
@@ -91,13 +105,21 @@ impl FrameReader {
             Field::Hash => Argument::Hash(hash(from)?),
             Field::Path => Argument::Path(self.steps(from, all)?),
             Field::Keys => {
+                let start = from.clone();
                 let count = from.count(1)?;
-                let keys = (0..count).map(|_| from.bytes_with_length().map(<[u8]>::to_vec));
-                Argument::Keys(keys.collect::<Result<_>>()?)
+                // Their bytes are in the frame but once.
+                self.take(&start, (count as u64).saturating_mul(STEP_MEMORY))?;
+                let mut keys = Vec::with_capacity(count);
+                for _ in 0..count {
+                    keys.push(from.bytes_with_length()?.to_vec());
+                }
+                Argument::Keys(keys)
             }
             Field::Entries => {
+                let start = from.clone();
                 let count = from.count(3)?;
-                let mut entries = Vec::new();
+                self.take(&start, (count as u64).saturating_mul(2 * STEP_MEMORY))?;
+                let mut entries = Vec::with_capacity(count);
                 for _ in 0..count {
                     let path = self.steps(from, all)?;
                     entries.push((path, from.bytes_with_length()?.to_vec()));
@@ -106,8 +128,14 @@ impl FrameReader {
             }
             Field::Range => Argument::Range(bound(from)?, bound(from)?),
             Field::Updates => {
+                let start = from.clone();
                 let count = from.count(2)?;
-                Argument::Updates((0..count).map(|_| update(from)).collect::<Result<_>>()?)
+                self.take(&start, (count as u64).saturating_mul(2 * STEP_MEMORY))?;
+                let mut updates = Vec::with_capacity(count);
+                for _ in 0..count {
+                    updates.push(update(from)?);
+                }
+                Argument::Updates(updates)
             }
         })
     }
@@ -129,7 +157,12 @@ impl FrameReader {
                 let left = from.remaining();
                 return Err(start.corrupt(format_args!("{left} steps at most"), length));
             }
-            let places = (0..length).map(|_| self.step(from, all)).collect::<Result<Vec<_>>>()?;
+            let length = length as usize;
+            self.take(&start, (length * size_of::<(usize, usize)>()) as u64)?;
+            let mut places = Vec::with_capacity(length);
+            for _ in 0..length {
+                places.push(self.step(from, all)?);
+            }
             return self.named(&start, all, &places);
         }
         let length = length as usize;
@@ -151,21 +184,29 @@ impl FrameReader {
         path
     }
 
-    /// The names at `places` of the frame: each may be the same, in each path of a call, so those of a hostile file
-    /// could be any number of bytes.
+    /// The names at `places` of the frame: each may be the same, in each path of a call, and have no bytes, so what those
+    /// of a hostile file take could be any amount.
     fn named(
         &mut self,
         start: &Decoder<'_>,
         all: &[u8],
         places: &[(usize, usize)],
     ) -> Result<Vec<Vec<u8>>> {
-        let length: u64 = places.iter().map(|(start, end)| (end - start) as u64).sum();
-        let left = self.names_left.checked_sub(length);
-        self.names_left = left.ok_or_else(|| {
-            let expected = format_args!("names of {} bytes at most", self.names_left);
-            start.corrupt(expected, length)
-        })?;
+        let bytes = places.iter().map(|(start, end)| (end - start) as u64 + STEP_MEMORY);
+        self.take(start, bytes.sum())?;
         Ok(places.iter().map(|(start, end)| all[*start..*end].to_vec()).collect())
+    }
+
+    /// Takes memory for arguments of the call, if as much is left for it.
+    #[inline]
+    fn take(&mut self, start: &Decoder<'_>, bytes: u64) -> Result<()> {
+        let left = self.memory_left.checked_sub(bytes);
+        self.memory_left = left.ok_or_else(|| {
+            let expected =
+                format_args!("arguments that take {} bytes of memory at most", self.memory_left);
+            start.corrupt(expected, bytes)
+        })?;
+        Ok(())
     }
 
     /// Where the name of a step is in the frame.
@@ -406,9 +447,9 @@ mod tests {
         let mut builder = FrameBuilder::new(32);
         add_mem(&mut builder, 1, &[&name]);
         let steps = vec![&*name; 65];
-        add_mem(&mut builder, 1, &steps[..64]);
+        add_mem(&mut builder, 1, &steps[..63]);
         let whole = read(builder.seal(1, 32), 2);
-        assert_eq!(whole[1].1.len(), 64);
+        assert_eq!(whole[1].1.len(), 63);
         add_mem(&mut builder, 1, &steps);
         let mut reader = FrameReader::new(builder.seal(1, 32)[HEAD..].to_vec(), 0, 3);
         assert!(reader.next("a trace").is_ok() && reader.next("a trace").is_ok());
@@ -421,7 +462,7 @@ mod tests {
     fn the_names_of_a_call_have_64_mib_at_most() {
         let name = vec![b'n'; 1 << 20];
         let path = vec![&*name; STEPS];
-        for (entries, is_sound) in [(4, true), (5, false), (100_000, false)] {
+        for (entries, is_sound) in [(3, true), (5, false), (100_000, false)] {
             let mut builder = FrameBuilder::new(32);
             builder.call(&CallHead { action: Action::Given, ..HEAD_OF_CALL }, false);
             builder.handle(1);
@@ -441,5 +482,60 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Reads a frame with one call, whose arguments are `arguments`.
+    fn read_call(action: Action, arguments: &[u8]) -> Result<Option<Call>> {
+        let mut builder = FrameBuilder::new(32);
+        builder.call(&CallHead { action, ..HEAD_OF_CALL }, false);
+        builder.handle(1);
+        builder.to.raw(arguments);
+        builder.answer(&if action == Action::Lookup {
+            Answer::Digest(None)
+        } else {
+            Answer::Nothing
+        });
+        let bytes = builder.seal(1, 32)[HEAD..].to_vec();
+        FrameReader::new(bytes, 0, 1).next("a trace")
+    }
+
+    fn counted(count: usize, first: &[u8], other: &[u8]) -> Vec<u8> {
+        let mut words = super::super::words::Words::default();
+        words.varint(count as u64);
+        words.raw(first);
+        (1..count).for_each(|_| words.raw(other));
+        words.bytes().to_vec()
+    }
+
+    /// Steps of one byte or of none take memory all the same, a hundred times their bytes and more.
+    #[test]
+    fn steps_keys_and_updates_without_bytes_are_counted() {
+        const MANY: usize = 1_000_000;
+        // A path of sixteen steps of a byte, then the same again in three bytes, and no value.
+        let mut first = vec![16, 0xff, 0xff];
+        (0..16).for_each(|_| first.extend([2, b'n']));
+        first.push(0);
+        let mut empty = vec![16, 0xff, 0xff];
+        empty.extend([0; 17]);
+        for first in [first, empty] {
+            let few = read_call(Action::Given, &counted(1_000, &first, &[16, 0, 0, 0]));
+            assert!(few.unwrap().is_some());
+            let many = read_call(Action::Given, &counted(MANY, &first, &[16, 0, 0, 0]));
+            assert_eq!(many.unwrap_err().kind(), crate::error::Kind::Corrupt);
+        }
+        // Keys and updates without bytes, of which a frame has as many as it has bytes.
+        for (action, one) in [(Action::Lookup, &[0][..]), (Action::Update, &[1, 0][..])] {
+            assert!(read_call(action, &counted(MANY / 10, one, one)).unwrap().is_some());
+            let many = read_call(action, &counted(4 * MANY, one, one));
+            assert_eq!(many.unwrap_err().kind(), crate::error::Kind::Corrupt);
+        }
+    }
+
+    #[test]
+    fn long_frames_allow_a_small_multiple_of_their_bytes() {
+        assert_eq!(memory_max(0), 64 << 20);
+        assert_eq!(memory_max(8 << 20), 256 << 20);
+        assert_eq!(memory_max(128 << 20), 2 << 30);
+        assert_eq!(memory_max(1 << 30), 4 << 30);
     }
 }
