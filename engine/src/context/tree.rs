@@ -383,11 +383,10 @@ impl Tree {
         let Some(traced) = &self.traced else { return self.bind(path, tree) };
         let given = tree.beside(traced);
         let other = given.as_ref().map_or_else(|| tree.handle(), Traced::handle);
-        let begun = trace::begin(self.traced.as_ref());
-        let outcome = self.bind(path, tree);
-        let action = Action::AddTree;
-        let traced = self.traced.as_ref();
-        trace::end(traced, begun, action, |to| to.path(path).handle(other), &outcome);
+        let recorder = Arc::clone(traced.recorder());
+        let (begun, outcome) = trace::run(&recorder, || self.bind(path, tree));
+        let (action, traced) = (Action::AddTree, self.traced.as_ref());
+        trace::end(traced, Some(begun), action, |to| to.path(path).handle(other), &outcome);
         outcome
     }
 

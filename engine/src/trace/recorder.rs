@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::action::Action;
-use super::frame::{Answer, CallHead, Digest};
+use super::frame::{Answer, CallHead, Digest, FRAME_BYTES_MAX, HEAD};
 use super::frame_builder::FrameBuilder;
 use crate::disk::{Access, Disk, File, Mode};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::header::{FileKind, Header, LENGTH};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
@@ -21,7 +21,10 @@ pub trait Host: Send + Sync {
     /// The host's clock, in nanoseconds from any fixed point.
     fn now_ns(&self) -> u64;
 
-    /// A small number of the calling thread, by which calls of one thread are told from those of others.
+    /// A small number of the calling thread, by which calls of one thread are told from those of others. A closure that is
+    /// the host says 0 of each, and threads whose numbers are the same or a multiple of 64 apart count as one: where one of them
+    /// is in a call, those of the other are recorded as made within it. A host with several threads that call has a type
+    /// of its own that numbers them.
     fn thread(&self) -> u64 {
         0
     }
@@ -42,6 +45,9 @@ static MADE: AtomicBool = AtomicBool::new(false);
 fn there_is_one() {
     assert!(MADE.load(std::sync::atomic::Ordering::Relaxed), "whoever records has made a recorder");
 }
+
+/// In front of an error that was told before.
+const ENDED: &str = "the recording has ended before: ";
 
 /// Threads whose depths are counted apart; those with equal remainders share a counter.
 const DEPTHS: usize = 64;
@@ -90,6 +96,9 @@ struct Writing {
     offset: u64,
     frame: FrameBuilder,
     calls: u64,
+    /// What a frame has at most, which no reader takes more of.
+    frame_bytes_max: usize,
+    /// The first error, behind which nothing is written; once it was told, what says so again.
     outcome: Result<()>,
 }
 
@@ -194,6 +203,8 @@ impl Arguments<'_> {
 
 impl Recorder {
     /// Begins a recording in a new file at `path`. `Exists` when there is one; `Io`.
+    ///
+    /// A closure is a host whose calls are all of one thread: see [`Host::thread`].
     pub fn create(
         disk: &Arc<dyn Disk>,
         path: &str,
@@ -214,6 +225,7 @@ impl Recorder {
                 offset: LENGTH as u64,
                 frame: FrameBuilder::new(LENGTH as u64),
                 calls: 0,
+                frame_bytes_max: FRAME_BYTES_MAX,
                 outcome: Ok(()),
             }),
         }))
@@ -233,15 +245,22 @@ impl Recorder {
     }
 
     /// Writes what is left and syncs the file; returns how many calls it has. What is called afterwards is
-    /// recorded too. The first error of the recording, if there was one.
+    /// recorded too. The first error of the recording, if there was one: nothing is written from there on, so it
+    /// is an error each time. `Invalid` for a call that takes more than 1 GiB.
     pub fn finish(&self) -> Result<u64> {
         let mut writing = lock(&self.writing);
         writing.write();
-        std::mem::replace(&mut writing.outcome, Ok(()))?;
+        if let Err(error) = &writing.outcome {
+            let (kind, detail) = (error.kind(), error.detail());
+            let again = detail.strip_prefix(ENDED).unwrap_or(detail);
+            let again = Error::new(kind, format!("{ENDED}{again}"));
+            std::mem::replace(&mut writing.outcome, Err(again))?;
+        }
         writing.file.sync()?;
         Ok(writing.calls)
     }
 
+    /// Begins a call in which others may be made. Where a host's code runs within, [`run`] sees to what it panics.
     pub(crate) fn begin(&self) -> Begun {
         there_is_one();
         let thread = self.host.thread();
@@ -269,11 +288,18 @@ impl Recorder {
 
     /// Runs what the host does within a call: its calls are no deeper than that one, and its time is not that one's.
     pub(crate) fn aside<T>(&self, begun: &mut Begun, host: impl FnOnce() -> T) -> T {
+        struct Within<'a>(&'a AtomicU64);
+        impl Drop for Within<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
         let depth = &self.depths[begun.thread as usize % DEPTHS];
         let start_ns = self.host.now_ns();
         depth.fetch_sub(1, Ordering::Relaxed);
+        let within = Within(depth);
         let outcome = host();
-        depth.fetch_add(1, Ordering::Relaxed);
+        drop(within);
         begun.aside_ns += self.host.now_ns().saturating_sub(start_ns);
         outcome
     }
@@ -351,9 +377,16 @@ impl Writing {
     /// Writes the frame, if there is anything in it, and begins the next.
     fn write(&mut self) {
         if self.frame.calls > 0 && self.outcome.is_ok() {
-            let bytes = self.frame.seal(self.identity, self.offset);
-            self.outcome = self.file.write_at(self.offset, bytes);
-            self.offset += bytes.len() as u64;
+            let most = self.frame_bytes_max;
+            if self.frame.to.len() - HEAD > most {
+                self.outcome = Err(Error::invalid(format!(
+                    "a call takes more than the {most} bytes that a trace has for one: give it in parts"
+                )));
+            } else {
+                let bytes = self.frame.seal(self.identity, self.offset);
+                self.outcome = self.file.write_at(self.offset, bytes);
+                self.offset += bytes.len() as u64;
+            }
         }
         self.frame.clear(self.offset);
     }
@@ -459,11 +492,6 @@ pub(crate) fn inner_call<T>(
     outcome
 }
 
-/// Begins a call on `traced` that changes it, if anything is recorded.
-pub(crate) fn begin(traced: Option<&Traced>) -> Option<Begun> {
-    Some(traced?.recorder.begin())
-}
-
 /// The same of a call in which nobody makes another.
 #[inline]
 pub(crate) fn begin_inner(traced: Option<&Traced>) -> Option<Begun> {
@@ -501,4 +529,60 @@ pub(crate) fn store_call<T>(
 /// What stands for a value that was found, or was not.
 pub(crate) fn found(value: Option<&[u8]>) -> Answer {
     Answer::Digest(value.map(Digest::of))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::memory::MemoryDisk;
+    use crate::disk::sim::{Fault, SimDisk};
+    use crate::error::Kind;
+    use crate::trace::Trace;
+
+    fn recorder(disk: Arc<dyn Disk>) -> Arc<Recorder> {
+        Recorder::create(&disk, "t", || 0).unwrap()
+    }
+
+    fn read(disk: &dyn Disk) -> Result<u64> {
+        let mut trace = Trace::open(disk, "t")?;
+        while trace.next_call()?.is_some() {}
+        Ok(trace.end().calls)
+    }
+
+    #[test]
+    fn a_call_that_no_reader_takes_ends_the_recording() {
+        let disk = MemoryDisk::seeded(1);
+        let recorder = recorder(disk.clone());
+        lock(&recorder.writing).frame_bytes_max = 300_000;
+        recorder.mark(&"n".repeat(200_000));
+        recorder.mark(&"n".repeat(300_001));
+        recorder.mark("behind it");
+        for _ in 0..2 {
+            let error = recorder.finish().unwrap_err();
+            assert_eq!(error.kind(), Kind::Invalid, "{error}");
+            assert!(error.detail().contains("300000 bytes"), "{error}");
+        }
+        drop(recorder);
+        assert_eq!(read(&*disk).unwrap(), 1);
+    }
+
+    #[test]
+    fn nothing_is_written_behind_what_could_not_be_written() {
+        let sim = SimDisk::new(1);
+        let recorder = recorder(sim.clone());
+        recorder.mark("first");
+        assert_eq!(recorder.finish().unwrap(), 1);
+        recorder.mark(&"lost".repeat(1_000));
+        sim.fail_at(1, Fault::Any);
+        let first = recorder.finish().unwrap_err();
+        sim.disarm();
+        recorder.mark("behind it");
+        for _ in 0..2 {
+            let again = recorder.finish().unwrap_err();
+            assert_eq!(again.kind(), first.kind());
+            assert!(again.detail().ends_with(first.detail()), "{again}");
+        }
+        drop(recorder);
+        assert_eq!(read(&*sim).unwrap(), 1);
+    }
 }

@@ -66,18 +66,27 @@ impl<'a> Walk<'a> {
 
     /// Ends the call with another answer.
     pub fn end_with(
-        self,
+        mut self,
         action: Action,
         arguments: impl for<'x, 'y> FnOnce(&'x mut Arguments<'y>) -> &'x mut Arguments<'y>,
         answer: Answer,
     ) {
-        let Some((recorder, handle, begun)) = self.begun else { return };
+        let Some((recorder, handle, begun)) = self.begun.take() else { return };
         recorder.end(
             begun,
             action,
             |to| arguments(handle.into_iter().fold(to, |to, handle| to.handle(handle))),
             answer,
         );
+    }
+}
+
+/// One that panics, as in a host's observer, is no call.
+impl Drop for Walk<'_> {
+    fn drop(&mut self) {
+        if let Some((recorder, _, begun)) = self.begun.take() {
+            recorder.forget(begun);
+        }
     }
 }
 
@@ -107,7 +116,10 @@ pub(crate) struct Steps {
     bounds: Bounds,
     is_backward: bool,
     start_ns: u64,
-    spent_ns: u64,
+    /// Time of the first steps, and of those of the later ones that were timed, and how many these are.
+    first_ns: u64,
+    later_ns: u64,
+    later: u64,
     keys: DigestOfMany,
     values: DigestOfMany,
     /// How many keys were given, of how many the value was read, and whether that of the last one was.
@@ -126,7 +138,9 @@ impl Steps {
             handle: traced.handle(),
             bounds,
             is_backward,
-            spent_ns: 0,
+            first_ns: 0,
+            later_ns: 0,
+            later: 0,
             keys: DigestOfMany::default(),
             values: DigestOfMany::default(),
             counts: (0, 0),
@@ -148,8 +162,13 @@ impl Steps {
     /// Notes a step that began at `clock` and came to `key`, or to the end; whether more may follow.
     pub fn step(&mut self, clock: Option<u64>, outcome: &Result<bool>, key: &[u8]) -> bool {
         if let Some(start_ns) = clock {
-            let weight = if self.counts.0 < TIMED_FIRST { 1 } else { TIMED_NTH };
-            self.spent_ns += self.recorder.now_ns().saturating_sub(start_ns) * weight;
+            let took_ns = self.recorder.now_ns().saturating_sub(start_ns);
+            if self.counts.0 < TIMED_FIRST {
+                self.first_ns += took_ns;
+            } else {
+                self.later_ns += took_ns;
+                self.later += 1;
+            }
         }
         match outcome {
             Ok(true) => {
@@ -177,6 +196,20 @@ impl Steps {
     }
 }
 
+impl Steps {
+    /// The time of all steps: the later ones took what those of them took that were timed, or as the first ones.
+    fn spent_ns(&self) -> u64 {
+        let steps = self.counts.0 + u64::from(self.outcome != Outcome::Left);
+        let others = u128::from(steps.saturating_sub(TIMED_FIRST));
+        let (ns, timed) = match self.later {
+            0 => (self.first_ns, TIMED_FIRST),
+            timed => (self.later_ns, timed),
+        };
+        let later_ns = u128::from(ns) * others / u128::from(timed);
+        self.first_ns.saturating_add(u64::try_from(later_ns).unwrap_or(u64::MAX))
+    }
+}
+
 impl Drop for Steps {
     /// Tells of them.
     fn drop(&mut self) {
@@ -196,7 +229,7 @@ impl Drop for Steps {
         let bounds = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
         let handle = self.handle;
         self.recorder.end_spent(
-            (self.start_ns, self.spent_ns),
+            (self.start_ns, self.spent_ns()),
             Action::Range,
             |to| to.handle(handle).bounds(bounds).number(flags).number(count),
             answer,

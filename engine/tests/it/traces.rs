@@ -268,6 +268,86 @@ fn a_call_after_an_operator_that_panicked_is_the_hosts_own() {
     assert_eq!(told, expected.map(|action| (action, 0)));
 }
 
+/// Of the steps of a range only some are timed, which stand for all of them, however many there are.
+#[test]
+fn ranges_of_any_length_have_their_time() {
+    let recording = Recording::new();
+    let session = recording.session();
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    let mut batch = Batch::new();
+    for key in 0..100_u8 {
+        batch.insert(&[key], b"value");
+    }
+    table.update(&batch).unwrap();
+    let lengths = [1, 7, 8, 9, 15, 16, 17, 24, 32, 33, 40, 99];
+    for length in lengths {
+        assert_eq!(table.range(..).take(length).count(), length);
+    }
+    drop(table);
+    let calls = recording.calls();
+    let times = calls.iter().filter(|call| call.action == Action::Range);
+    let times: Vec<_> = times.map(|call| call.duration_ns).collect();
+    // Each step takes a microsecond of a clock that moves on by one at each reading.
+    assert_eq!(times, lengths.map(|length| length as u64 * 1_000));
+}
+
+/// An observer whose next call panics.
+#[derive(Default)]
+struct Falling(std::sync::atomic::AtomicBool);
+
+impl Falling {
+    /// Runs `work`, in which the observer panics.
+    fn within(&self, work: impl FnOnce()) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(catch_unwind(AssertUnwindSafe(work)).is_err());
+    }
+
+    fn fall(&self) {
+        let falls = self.0.swap(false, std::sync::atomic::Ordering::Relaxed);
+        assert!(!falls, "the observer fell over");
+    }
+}
+
+impl context::Observer for Falling {
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    fn record(&self, _: context::Operation, _: &[&[u8]], _: u64, _: &context::Cost) {
+        self.fall();
+    }
+}
+
+#[test]
+fn a_call_after_an_observer_that_panicked_is_the_hosts_own() {
+    let (recording, observer) = (Recording::new(), Arc::new(Falling::default()));
+    let options = context::Options {
+        recorder: Some(recording.1.clone()),
+        observer: Some(observer.clone()),
+        ..context::Options::default()
+    };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["a", "b"], b"1").unwrap();
+    let commit = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    let part = tree.find_tree(&["a"]).unwrap().unwrap();
+    observer.within(|| drop(store.checkout(&commit)));
+    observer.within(|| drop(tree.add_tree(&["c"], &part)));
+    observer.within(|| drop(store.exists(&commit)));
+    observer.within(|| drop(tree.fold::<&str>(&[], None, Order::Sorted, |_, _| Ok(()))));
+    observer.within(|| drop(tree.diff(&part, |_, _| Ok(()))));
+    observer.within(|| {
+        let mut other = tree.clone();
+        other.add(&["x"], b"2").unwrap();
+    });
+    observer.within(|| drop(store.commit(&mut tree, &CommitInfo::default())));
+    assert!(part.find(&["b"]).unwrap().is_some());
+    assert!(store.exists(&commit).unwrap());
+    drop((tree, part, store));
+    let deeper = recording.calls().into_iter().filter(|call| call.depth > 0).collect::<Vec<_>>();
+    assert!(deeper.is_empty(), "{deeper:?}");
+}
+
 #[test]
 fn threads_write_one_trace_and_every_call_is_whole() {
     let recording = Recording::new();

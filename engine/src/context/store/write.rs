@@ -211,8 +211,7 @@ impl Store {
         };
         let traced = tree.take_traced(&recorder);
         let handle = traced.handle();
-        let begun = recorder.begin();
-        let outcome = self.write_commit(tree, info);
+        let (begun, outcome) = trace::run(&recorder, || self.write_commit(tree, info));
         let answer = outcome.as_ref().map_or(Answer::Failed, |hash| Answer::Hash(**hash));
         let CommitInfo { parents, date, author, message } = info;
         let (action, date) = (Action::Commit, *date as u64);

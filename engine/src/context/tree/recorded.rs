@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Order, Tree};
 use crate::error::Result;
-use crate::trace::{Action, Answer, Digest, Recorder, Traced};
+use crate::trace::{self, Action, Answer, Digest, Recorder, Traced};
 
 /// Bytes of content after which a call ends that tells of a tree that was made elsewhere.
 const GIVEN_BYTES: usize = 1 << 20;
@@ -64,8 +64,7 @@ impl Tree {
         work: impl FnOnce() -> Result<Tree>,
     ) -> Result<Tree> {
         let Some(recorder) = recorder else { return work() };
-        let begun = recorder.begin();
-        let mut outcome = work();
+        let (begun, mut outcome) = trace::run(recorder, work);
         if let Ok(tree) = &mut outcome {
             tree.traced = Some(Traced::new(recorder));
         }
@@ -98,7 +97,7 @@ impl Tree {
         let mut entries = Vec::new();
         let mut bytes = 0;
         let tell = |entries: &mut Vec<(Vec<Vec<u8>>, Vec<u8>)>, answer| {
-            let begun = recorder.begin();
+            let begun = recorder.begin_inner();
             let handle = traced.handle();
             recorder.end(begun, Action::Given, |to| to.handle(handle).entries(entries), answer);
             entries.clear();
