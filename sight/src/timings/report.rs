@@ -37,7 +37,8 @@ pub struct Action {
     pub total_ms: f64,
     /// Of a call.
     pub latency: Latency,
-    /// Bytes read from files.
+    /// Bytes read from files. Where several threads use one store at once each operation counts what all of them did
+    /// meanwhile, and one within another counts in both: these costs are then no sums.
     pub bytes_read: u64,
     /// Bytes handed to the disk.
     pub bytes_written: u64,

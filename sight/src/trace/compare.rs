@@ -1,5 +1,7 @@
 //! Runs beside each other: what got worse, against the first.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::summary::Summary;
@@ -28,7 +30,7 @@ pub struct Change {
     pub first: f64,
     /// In this one.
     pub this: f64,
-    /// This one over the first.
+    /// This one over the first: infinite, in JSON nothing, where that had none.
     pub ratio: f64,
 }
 
@@ -58,7 +60,7 @@ pub fn compare(runs: Vec<Summary>) -> Comparison {
 
 fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
     let mut add = |of: &str, figure, one: f64, other: f64| {
-        if one > 0.0 && other > 0.0 {
+        if one > 0.0 || other > 0.0 {
             let (run, of, ratio) = (this.name.clone(), of.to_owned(), other / one);
             changes.push(Change { run, of, figure, first: one, this: other, ratio });
         }
@@ -67,12 +69,27 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
     add("blocks", "mean µs", blocks[0].mean_us, blocks[1].mean_us);
     add("blocks", "p50 µs", blocks[0].p50_us, blocks[1].p50_us);
     add("blocks", "p99 µs", blocks[0].p99_us, blocks[1].p99_us);
+    add("blocks", "p99.9 µs", blocks[0].p999_us, blocks[1].p999_us);
+    add("blocks", "max µs", blocks[0].max_us, blocks[1].max_us);
+    // A run without blocks has no such time.
+    let rates = [first.blocks_per_second, this.blocks_per_second];
+    if rates[0] > 0.0 && rates[1] > 0.0 {
+        add("blocks", "ms a block, by the clock", 1e3 / rates[0], 1e3 / rates[1]);
+    }
+    add("calls", "failed", first.failed as f64, this.failed as f64);
     let rows = [(&first.actions, &this.actions), (&first.prefixes, &this.prefixes)];
     for (firsts, these) in rows {
         for row in firsts {
             let same =
                 |it: &&super::summary::Row| it.action == row.action && it.prefix == row.prefix;
-            let Some(other) = these.iter().find(same) else { continue };
+            // Prefixes are the most frequent ones of each run: one that is not there may be among the others.
+            let is_action = row.prefix.is_empty();
+            let Some(other) = these.iter().find(same) else {
+                if is_action {
+                    add(row.action, "total ms", row.total_ms, 0.0);
+                }
+                continue;
+            };
             if row.calls.min(other.calls) < CALLS_MIN {
                 continue;
             }
@@ -80,14 +97,24 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
             let (one, other) = (&row.latency, &other.latency);
             add(of.trim_end(), "mean µs", one.mean_us, other.mean_us);
             add(of.trim_end(), "p99 µs", one.p99_us, other.p99_us);
+            if is_action {
+                add(of.trim_end(), "p99.9 µs", one.p999_us, other.p999_us);
+                add(of.trim_end(), "max µs", one.max_us, other.max_us);
+            }
         }
     }
-    for (name, points) in &first.samples {
+    for row in &this.actions {
+        if first.actions.iter().all(|it| it.action != row.action) {
+            add(row.action, "total ms", 0.0, row.total_ms);
+        }
+    }
+    let names: BTreeSet<&String> = first.samples.keys().chain(this.samples.keys()).collect();
+    for name in names {
         let grown = |points: &[(f64, u64)]| match points {
             [(_, start), .., (_, end)] if name != "rss_bytes" => end.saturating_sub(*start),
             points => points.iter().map(|(_, value)| *value).max().unwrap_or(0),
         };
-        let other = this.samples.get(name).map_or(0, |points| grown(points));
-        add(name, "used", grown(points) as f64, other as f64);
+        let used = |run: &Summary| run.samples.get(name).map_or(0, |points| grown(points));
+        add(name, "used", used(first) as f64, used(this) as f64);
     }
 }

@@ -1,5 +1,6 @@
 //! Summaries and comparisons as one page that needs nothing else: no script, no network.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::compare::{Change, Comparison};
@@ -138,6 +139,7 @@ fn timeline(summary: &Summary) -> String {
         lines: vec![
             line("p50", |point| point.p50_ms),
             line("p90", |point| point.p90_ms),
+            line("p99", |point| point.p99_ms),
             line("slowest", |point| point.max_ms),
         ],
     }
@@ -147,22 +149,20 @@ fn timeline(summary: &Summary) -> String {
 /// Calls and blocks a second.
 fn rate(runs: &[&Summary]) -> String {
     let lines = runs.iter().map(|run| {
-        let pairs = run.timeline.windows(2);
-        let points = pairs.map(|pair| {
-            let width = pair[1].second - pair[0].second;
-            (pair[0].second, pair[0].calls as f64 / width)
-        });
+        let points = run.timeline.iter();
+        let points = points.map(|point| (point.second, point.calls as f64 / point.seconds));
         Line { name: &run.name, points: points.collect() }
     });
     let (x, y) = (("seconds", Scale::Linear), ("a second", Scale::Linear));
-    Chart { title: "Calls a second", x, y, lines: lines.collect() }.figure()
+    Chart { title: "Calls a second, of the blocks that ended", x, y, lines: lines.collect() }
+        .figure()
 }
 
 /// What the host measured.
 fn samples(runs: &[&Summary]) -> String {
-    let Some(first) = runs.first() else { return String::new() };
+    let names: BTreeSet<&String> = runs.iter().flat_map(|run| run.samples.keys()).collect();
     let mut text = String::new();
-    for name in first.samples.keys() {
+    for name in names {
         let lines = runs.iter().filter_map(|run| {
             let points = run.samples.get(name)?;
             let scale = if name.ends_with("_ns") { 1e9 } else { 1.0 };
@@ -202,7 +202,7 @@ fn actions(rows: &[Row]) -> String {
         "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"table\"><table><thead><tr><th>action</th><th>calls</th><th>total ms</th><th>mean µs</th>\
          <th>p50</th><th>p90</th><th>p99</th><th>p99.9</th><th>max µs</th><th>given</th><th>found</th><th>share of time</th></tr></thead><tbody>",
     );
-    let most: f64 = rows.iter().map(|row| row.total_ms).fold(f64::MIN_POSITIVE, f64::max);
+    let all: f64 = rows.iter().map(|row| row.total_ms).sum::<f64>().max(f64::MIN_POSITIVE);
     for it in rows.iter().take(ROWS) {
         let latency = &it.latency;
         let cells = [
@@ -220,7 +220,7 @@ fn actions(rows: &[Row]) -> String {
         row(&mut text, format!("{} {}", it.action, it.prefix).trim_end(), &cells);
         let end = text.len() - "</tr>".len();
         text.truncate(end);
-        let share = it.total_ms / most * 100.0;
+        let share = it.total_ms / all * 100.0;
         let _ = write!(
             text,
             "<td><svg class=\"bar\" viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
@@ -269,7 +269,11 @@ fn changes(changes: &[Change]) -> String {
             change.figure.to_owned(),
             short(change.first),
             short(change.this),
-            format!("{:.2}", change.ratio),
+            if change.ratio.is_finite() {
+                format!("{:.2}", change.ratio)
+            } else {
+                "from 0".to_owned()
+            },
         ];
         row(&mut text, &change.of, &cells);
     }

@@ -102,6 +102,8 @@ pub struct BlockRow {
 pub struct Point {
     /// When the part began.
     pub second: f64,
+    /// How long it is, as each of them.
+    pub seconds: f64,
     /// Blocks that ended in it.
     pub blocks: u64,
     /// Calls of these.
@@ -110,6 +112,8 @@ pub struct Point {
     pub p50_ms: f64,
     /// Of ten blocks, one took longer.
     pub p90_ms: f64,
+    /// Of a hundred blocks, one took longer.
+    pub p99_ms: f64,
     /// The slowest.
     pub max_ms: f64,
 }
@@ -274,15 +278,62 @@ struct Adding {
     names: [Vec<(u64, u64, String)>; 2],
     under_way: [Ended; 2],
     mark: Option<String>,
-    samples: BTreeMap<String, Vec<(f64, u64)>>,
+    samples: BTreeMap<String, Series>,
     grid: Grid,
 }
 
 /// Slowest blocks that are kept by name.
 const WORST: usize = 16;
 
-/// Samples of one name that are kept.
-const SAMPLES_MAX: usize = 100_000;
+/// Names of samples that are kept: those of a hostile trace could be any number.
+const SAMPLED_NAMES_MAX: usize = 64;
+
+/// Bytes of a step of a prefix, and of the name of a sample.
+const NAME_BYTES: usize = 128;
+
+/// Samples of one name: each stands for as many, which double when there would be too many points. It is the largest of
+/// them, so that no peak is lost; where a number only grows it is the last one.
+#[derive(Debug)]
+struct Series {
+    first: (f64, u64),
+    last: (f64, u64),
+    seen: u64,
+    width: u64,
+    points: Vec<(f64, u64)>,
+}
+
+impl Series {
+    fn new(first: (f64, u64)) -> Series {
+        Series { first, last: first, seen: 0, width: 1, points: Vec::new() }
+    }
+
+    fn add(&mut self, point: (f64, u64)) {
+        let larger =
+            |one: (f64, u64), other: (f64, u64)| if other.1 >= one.1 { other } else { one };
+        self.last = point;
+        if self.seen.is_multiple_of(self.width) {
+            if self.points.len() == 2 * POINTS {
+                let pairs = self.points.chunks(2);
+                self.points = pairs.map(|pair| larger(pair[0], pair[pair.len() - 1])).collect();
+                self.width *= 2;
+            }
+            self.points.push(point);
+        } else if let Some(end) = self.points.last_mut() {
+            *end = larger(*end, point);
+        }
+        self.seen += 1;
+    }
+
+    /// The first, the largest of each part, and the last.
+    fn points(self) -> Vec<(f64, u64)> {
+        let mut points = vec![self.first];
+        points.extend(self.points.into_iter().filter(|point| *point != self.first));
+        if points[points.len() - 1] != self.last {
+            points.push(self.last);
+        }
+        points
+    }
+}
 
 impl Adding {
     fn new() -> Adding {
@@ -312,7 +363,7 @@ impl Adding {
         self.end_ns = self.end_ns.max(end_ns);
         match (call.action, &call.arguments[..]) {
             (Action::Mark, [Argument::Bytes(name)]) => {
-                let name = String::from_utf8_lossy(name).into_owned();
+                let name = clipped(name);
                 if let Some(before) = self.mark.replace(name) {
                     self.end_block(1, end_ns, before);
                 }
@@ -320,10 +371,10 @@ impl Adding {
                 return;
             }
             (Action::Sample, [Argument::Bytes(name), Argument::Number(number)]) => {
-                let series = self.samples.entry(String::from_utf8_lossy(name).into_owned());
-                let series = series.or_default();
-                if series.len() < SAMPLES_MAX {
-                    series.push((call.start_ns as f64 / 1e9, *number));
+                let (name, point) = (clipped(name), (call.start_ns as f64 / 1e9, *number));
+                let room = self.samples.len() < SAMPLED_NAMES_MAX;
+                if room || self.samples.contains_key(&name) {
+                    self.samples.entry(name).or_insert_with(|| Series::new(point)).add(point);
                 }
                 return;
             }
@@ -358,7 +409,7 @@ impl Adding {
             (call.action, call.answer)
             && let [Argument::Bytes(name)] = &call.arguments[..]
         {
-            self.tables.insert(handle, String::from_utf8_lossy(name).into_owned());
+            self.tables.insert(handle, clipped(name));
         }
         let Some(prefix) = self.prefix(call) else { return };
         let key = (call.action, prefix);
@@ -368,16 +419,12 @@ impl Adding {
     }
 
     fn prefix(&self, call: &Call) -> Option<String> {
-        let text = |step: &Vec<u8>| match std::str::from_utf8(step) {
-            Ok(step) => step.to_owned(),
-            Err(_) => step.escape_ascii().to_string(),
-        };
         let path = call.arguments.iter().find_map(|argument| match argument {
             Argument::Path(path) => Some(path),
             _ => None,
         });
         if let Some(path) = path {
-            return Some(path.iter().take(2).map(text).collect::<Vec<_>>().join("/"));
+            return Some(path.iter().take(2).map(|it| clipped(it)).collect::<Vec<_>>().join("/"));
         }
         match &call.arguments[..] {
             [Argument::Handle(handle), ..] if call.action.face() == Face::Table => {
@@ -452,7 +499,7 @@ impl Adding {
             timeline: timeline(blocks, self.end_ns),
             activity: self.grid.activity(),
             ranges: self.actions.iter().flat_map(|(action, it)| it.ranges(*action)).collect(),
-            samples: self.samples.into_iter().map(|(name, all)| (name, thinned(all))).collect(),
+            samples: self.samples.into_iter().map(|(name, all)| (name, all.points())).collect(),
             distributions: self
                 .actions
                 .iter()
@@ -460,6 +507,21 @@ impl Adding {
                 .collect(),
         }
     }
+}
+
+/// A name as it is shown: of a long one its begin, and of one that is no text its bytes.
+fn clipped(name: &[u8]) -> String {
+    let start = &name[..name.len().min(NAME_BYTES)];
+    let (text, is_text) = match std::str::from_utf8(start) {
+        Ok(text) => (text, true),
+        // A letter that was cut is left out.
+        Err(error) if error.error_len().is_none() && start.len() < name.len() => {
+            (std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or(""), true)
+        }
+        Err(_) => ("", false),
+    };
+    let text = if is_text { text.to_owned() } else { start.escape_ascii().to_string() };
+    if start.len() < name.len() { text + "…" } else { text }
 }
 
 fn bytes_given(argument: &Argument) -> u64 {
@@ -490,20 +552,12 @@ fn bytes_given(argument: &Argument) -> u64 {
     bytes as u64
 }
 
-/// At most as many points as a line has, evenly chosen, the last among them.
-fn thinned(all: Vec<(f64, u64)>) -> Vec<(f64, u64)> {
-    let step = all.len().div_ceil(POINTS).max(1);
-    let last = all.len().saturating_sub(1);
-    let chosen = all.into_iter().enumerate().filter(|(at, _)| at % step == 0 || *at == last);
-    chosen.map(|(_, point)| point).collect()
-}
-
 fn timeline(blocks: &[Ended], end_ns: u64) -> Vec<Point> {
     let parts = POINTS.min(blocks.len());
     if parts == 0 {
         return Vec::new();
     }
-    let width = end_ns / parts as u64 + 1;
+    let width = (end_ns / parts as u64).saturating_add(1);
     let mut durations: Vec<Vec<u64>> = vec![Vec::new(); parts];
     let mut calls = vec![0; parts];
     for block in blocks {
@@ -521,11 +575,13 @@ fn timeline(blocks: &[Ended], end_ns: u64) -> Vec<Point> {
                 durations[rank.clamp(1, durations.len()) - 1] as f64 / 1e6
             };
             Point {
-                second: (part as u64 * width) as f64 / 1e9,
+                second: part as f64 * width as f64 / 1e9,
+                seconds: width as f64 / 1e9,
                 blocks: durations.len() as u64,
                 calls,
                 p50_ms: at(0.5),
                 p90_ms: at(0.9),
+                p99_ms: at(0.99),
                 max_ms: at(1.0),
             }
         })

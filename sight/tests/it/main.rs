@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used)] // a test may fail at any place, and says which
 
 mod replay;
+mod summary;
 mod timings;
+mod trace_bytes; // mutated traces; the body of a fuzz target

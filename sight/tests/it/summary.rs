@@ -1,0 +1,180 @@
+//! What summaries and comparisons say of traces: of clocks that jump, of long recordings, and of hostile ones.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::trace::{Recorder, Trace};
+use varvite::{Batch, Session, SessionOptions, TableOptions};
+use varvite_sight::trace::{
+    Comparison, Summary, compare, comparison_page, summarise, summary_page,
+};
+
+/// A recording by a clock that says what it is told to.
+struct Recording {
+    disk: Arc<MemoryDisk>,
+    recorder: Arc<Recorder>,
+    now: Arc<AtomicU64>,
+}
+
+/// A recording whose clock gives `readings`, one after the other, and then what `now` is set to.
+fn recording(readings: &'static [u64]) -> Recording {
+    let disk = MemoryDisk::seeded(1);
+    let now = Arc::new(AtomicU64::new(0));
+    let (own, read) = (Arc::clone(&now), AtomicU64::new(0));
+    let clock = move || {
+        let number = read.fetch_add(1, Ordering::Relaxed) as usize;
+        readings.get(number).copied().unwrap_or_else(|| own.load(Ordering::Relaxed))
+    };
+    let traces = Arc::clone(&disk) as Arc<dyn Disk>;
+    Recording { recorder: Recorder::create(&traces, "t", clock).unwrap(), disk, now }
+}
+
+impl Recording {
+    fn at(&self, ns: u64) -> &Recorder {
+        self.now.store(ns, Ordering::Relaxed);
+        &self.recorder
+    }
+
+    fn summary(&self, name: &str) -> Summary {
+        self.recorder.finish().unwrap();
+        let mut trace = Trace::open(&*self.disk, "t").unwrap();
+        summarise(&mut trace, name).unwrap()
+    }
+}
+
+/// A run in which each of `samples` was measured, a tenth of a second after the one before.
+fn sampled(name: &str, samples: impl IntoIterator<Item = u64>) -> Summary {
+    let recording = recording(&[]);
+    for (number, sample) in (0..).zip(samples) {
+        recording.at(number * 100_000_000).sample(name, sample);
+    }
+    recording.summary("run")
+}
+
+fn worse<'a>(comparison: &'a Comparison, of: &str) -> Option<&'a varvite_sight::trace::Change> {
+    comparison.worse.iter().find(|change| change.of == of)
+}
+
+#[test]
+fn a_clock_that_jumped_is_summed_up() {
+    // The begin of the recording, a mark, and a view of a table from the first moment to the last.
+    let recording = recording(&[0, 0, 0, 0, 0, 0, u64::MAX]);
+    let options =
+        SessionOptions { recorder: Some(recording.recorder.clone()), ..SessionOptions::default() };
+    let session = Session::create(MemoryDisk::seeded(2), options).unwrap();
+    recording.recorder.mark("a");
+    let table = session.create_table("t", TableOptions::default()).unwrap();
+    assert!(table.get(b"k").unwrap().is_none());
+    drop(table);
+    let summary = recording.summary("run");
+    assert_eq!((summary.blocks, summary.timeline.len()), (1, 1));
+    assert!(summary_page(&summary).contains("</html>"));
+}
+
+#[test]
+fn long_recordings_keep_their_last_samples() {
+    let long = (0..100_100).map(|_| 1).chain([1_000_000_000]);
+    let (first, this) = (sampled("rss_bytes", [1, 1]), sampled("rss_bytes", long));
+    let points = &this.samples["rss_bytes"];
+    assert!(points.len() <= 1_000, "{}", points.len());
+    assert_eq!(points.last().map(|(_, value)| *value), Some(1_000_000_000));
+    assert!(points.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    let compared = compare(vec![first, this]);
+    assert_eq!(worse(&compared, "rss_bytes").map(|it| it.this), Some(1e9), "{compared:?}");
+}
+
+#[test]
+fn a_peak_between_two_points_is_seen() {
+    let flat = || (0..24_010).map(|_| 100_000_000);
+    let peak = flat().enumerate().map(|(at, it)| if at == 6 { 10_000_000_000 } else { it });
+    let (first, this) = (sampled("rss_bytes", flat()), sampled("rss_bytes", peak));
+    assert!(this.samples["rss_bytes"].iter().any(|(_, value)| *value == 10_000_000_000));
+    let compared = compare(vec![first, this]);
+    assert_eq!(worse(&compared, "rss_bytes").map(|it| it.ratio), Some(100.0), "{compared:?}");
+}
+
+#[test]
+fn what_only_the_second_run_used_got_worse() {
+    let (first, this) =
+        (sampled("read_bytes", [7, 7, 7]), sampled("read_bytes", [7, 90, 10_000_000_000]));
+    let compared = compare(vec![first.clone(), this.clone()]);
+    let change = worse(&compared, "read_bytes").unwrap();
+    assert_eq!((change.first, change.this), (0.0, 9_999_999_993.0));
+    assert!(change.ratio.is_infinite());
+    let page = comparison_page(&compared);
+    assert!(page.contains("read_bytes") && !page.contains(">inf<"), "{page}");
+    let back = compare(vec![this, first]);
+    assert_eq!(back.better.iter().find(|it| it.of == "read_bytes").map(|it| it.ratio), Some(0.0));
+    // And what only the second run has.
+    let compared = compare(vec![sampled("rss_bytes", [1]), sampled("major_faults", [1, 9])]);
+    assert_eq!(worse(&compared, "major_faults").map(|it| it.this), Some(8.0));
+}
+
+#[test]
+fn failures_and_rates_are_compared() {
+    let run = |blocks: u64, width: u64, is_failing: bool| {
+        let recording = recording(&[]);
+        let recorder = Some(recording.recorder.clone());
+        let options = SessionOptions { recorder, ..SessionOptions::default() };
+        let session = Session::create(MemoryDisk::seeded(2), options).unwrap();
+        let mut table = session.create_table("t", TableOptions::default()).unwrap();
+        for block in 0..blocks {
+            recording.at(block * width).mark("block");
+            let key = vec![0; if is_failing { 5_000 } else { 5 }];
+            assert_eq!(table.update(Batch::new().insert(&key, b"v")).is_err(), is_failing);
+        }
+        drop(table);
+        recording.summary("run")
+    };
+    let (first, this) = (run(50, 1_000_000, false), run(50, 3_000_000, true));
+    let failed = this.failed;
+    let compared = compare(vec![first, this]);
+    let of = |figure: &str| compared.worse.iter().find(|it| it.figure == figure);
+    assert_eq!(
+        of("ms a block, by the clock").map(|it| it.ratio.round()),
+        Some(3.0),
+        "{compared:?}"
+    );
+    assert_eq!(of("failed").map(|it| it.this), Some(failed as f64), "{compared:?}");
+}
+
+#[test]
+fn strangers_names_take_a_bounded_part_of_a_summary() {
+    let recording = recording(&[]);
+    let options =
+        SessionOptions { recorder: Some(recording.recorder.clone()), ..SessionOptions::default() };
+    let session = Session::create(MemoryDisk::seeded(2), options).unwrap();
+    for name in 0..5_000 {
+        recording.at(name).sample(&format!("{name}"), name);
+    }
+    recording.recorder.sample(&"long".repeat(1_000), 1);
+    drop(session);
+    let store = varvite::context::Options {
+        recorder: Some(recording.recorder.clone()),
+        ..varvite::context::Options::default()
+    };
+    let store = varvite::context::Store::create(MemoryDisk::seeded(3), store).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["ü".repeat(4_000).as_bytes(), b"\xff\xfe", b"x"], b"value").unwrap();
+    drop(tree);
+    let summary = recording.summary("run");
+    assert!(summary.samples.len() <= 64, "{}", summary.samples.len());
+    assert!(summary.samples.keys().all(|name| name.len() <= 140));
+    assert!(summary.prefixes.iter().all(|row| row.prefix.len() <= 280), "{:?}", summary.prefixes);
+}
+
+#[test]
+fn rates_are_of_the_part_of_the_time_that_they_are_drawn_at() {
+    let recording = recording(&[]);
+    for block in 0..240 {
+        recording.at(block * 4_000_000).mark("block");
+    }
+    recording.at(100_000_000_000).mark("late");
+    let summary = recording.summary("run");
+    let width = summary.timeline[0].seconds;
+    assert!(summary.timeline.iter().all(|it| it.seconds == width) && (0.3..0.5).contains(&width));
+    let times = [|it: &varvite_sight::trace::summary::Point| (it.p90_ms, it.p99_ms, it.max_ms)];
+    assert!(summary.timeline.iter().map(times[0]).all(|(p90, p99, max)| p90 <= p99 && p99 <= max));
+}
