@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use varvite::Result;
 use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::trace::{Host, Recorder};
+use varvite::{Error, Result};
 use varvite_sight::timings::{Action, Block};
 use varvite_sight::{Clock, Limits, Report, Timings};
 
@@ -70,6 +70,19 @@ impl Host for Process {
     }
 }
 
+/// The folder and the name of a file that a disk opens. `Invalid` for a name that is no text: disks have none such.
+pub fn place(file: &Path) -> Result<(&Path, &str)> {
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = file.file_name().unwrap_or_default();
+    let name = name.to_str().ok_or_else(|| {
+        let shown = file.display();
+        Error::invalid(format!(
+            "the name of the file {shown} is no UTF-8: rename it, or give another"
+        ))
+    })?;
+    Ok((folder, name))
+}
+
 /// How often what the process uses is written into a trace, and what its store takes on disk, for which its files are
 /// listed.
 const SAMPLED: Duration = Duration::from_millis(100);
@@ -91,10 +104,9 @@ impl Tracing {
     /// Begins one in `file`, if there is a name for it, of a store in a folder, if it is in one.
     pub fn to(file: Option<&Path>, store: Option<&Path>) -> Result<Tracing> {
         let Some(file) = file else { return Ok(Tracing(None)) };
-        let parent = file.parent().filter(|it| !it.as_os_str().is_empty());
-        let folder: Arc<dyn Disk> = OsDisk::new(parent.unwrap_or(Path::new(".")))?;
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let recorder = Recorder::create(&folder, &name, Process)?;
+        let (folder, name) = place(file)?;
+        let folder: Arc<dyn Disk> = OsDisk::new(folder)?;
+        let recorder = Recorder::create(&folder, name, Process)?;
         let store = store.map(|folder| (folder.to_owned(), None));
         let mut tracing =
             Tracing(Some(Recording { recorder, sampled: Instant::now(), store, sampling_ns: 0 }));

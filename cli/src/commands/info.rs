@@ -219,7 +219,7 @@ fn below(path: &Path, format: Format) -> Outcome {
         Format::Json => {
             let stores: Vec<_> = found
                 .iter()
-                .map(|(path, what)| json!({ "folder": path, "kind": what.names().1 }))
+                .map(|(path, what)| json!({ "folder": path.display().to_string(), "kind": what.names().1 }))
                 .collect();
             print::json(&json!({ "kind": null, "stores": stores }))?;
         }

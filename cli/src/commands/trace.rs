@@ -54,7 +54,6 @@ pub fn run(command: &Command, format: Format) -> Outcome {
 
 /// Opens the trace in `file`.
 fn open(file: &Path) -> Result<Trace> {
-    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    Trace::open(&*OsDisk::new(folder)?, &name)
+    let (folder, name) = crate::sight::place(file)?;
+    Trace::open(&*OsDisk::new(folder)?, name)
 }

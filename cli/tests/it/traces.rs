@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::binary::{Ran, varvite};
 
 /// Runs a line of words, of which those in capitals are files in `folder`.
-fn run(folder: &Path, line: &str) -> Ran {
+pub fn run(folder: &Path, line: &str) -> Ran {
     let full = |word: &str| {
         let is_file = word.starts_with(|it: char| it.is_ascii_uppercase());
         if is_file { folder.join(word).display().to_string() } else { word.to_owned() }
@@ -18,7 +18,7 @@ fn run(folder: &Path, line: &str) -> Ran {
     varvite(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-fn recorded(folder: &Path) -> Value {
+pub fn recorded(folder: &Path) -> Value {
     let line = "bench context --memory --accounts 500 --blocks 5 --reads 40 --updates 20 --inserts 3 \
                 --deletes 2 --trace T --timings --format json";
     run(folder, line).json()
@@ -208,4 +208,72 @@ fn a_report_of_a_fault_has_no_contents_and_says_what_is_damaged() {
     let report: Value = serde_json::from_str(&run(folder, "doctor C --quick").yes()).unwrap();
     assert_eq!(report["commands"]["context stat"]["exit_code"], 0, "{report}");
     assert!(report["commands"]["check"].is_null());
+}
+
+/// Flips a bit of each byte of a file that holds `bytes`, where they are.
+fn damage(file: &Path, bytes: &[u8]) {
+    let mut all = fs::read(file).unwrap();
+    let places = all.windows(bytes.len()).enumerate().filter(|(_, it)| *it == bytes);
+    let places: Vec<_> = places.map(|(at, _)| at).collect();
+    assert!(!places.is_empty(), "{}", file.display());
+    places.into_iter().for_each(|at| all[at] ^= 1);
+    fs::write(file, all).unwrap();
+}
+
+#[test]
+fn a_report_has_no_paths_of_the_context_no_folders_and_no_strangers_files() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    fs::create_dir(folder.join("Secretfolder")).unwrap();
+    let home = folder.join("Secretfolder");
+    let value = "a value that is long enough to be told from all others, and hidden";
+    run(&home, "context create C").yes();
+    let store = home.join("C").display().to_string();
+    varvite(&["context", "put", &store, "main", "data/contracts/secretname", value]).yes();
+    fs::write(home.join("C/customer-x.pdf"), b"%PDF").unwrap();
+    let mut files = fs::read_dir(home.join("C")).unwrap().flatten().map(|it| it.path());
+    let pack = files.find(|it| it.extension().is_some_and(|it| it == "pack")).unwrap();
+    damage(&pack, value.as_bytes());
+    let ran = run(&home, "doctor C");
+    assert_eq!(ran.code, 3, "{ran:?}");
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let findings = report["commands"]["check"]["answer"]["findings"].as_array().unwrap();
+    assert!(!findings.is_empty() && findings[0]["detail"].is_string(), "{report}");
+    for hidden in ["secretname", "contracts", "customer", "Secretfolder", "hidden"] {
+        assert!(!ran.out.contains(hidden), "{hidden}: {}", ran.out);
+    }
+    assert_eq!(report["files"]["others"], 1, "{report}");
+    // Of a folder of stores it says which there are, and not where; of tables what each level has.
+    run(&home, "table create S utxo --create").yes();
+    let ran = run(&home, "doctor S");
+    let report: Value = serde_json::from_str(&ran.yes()).unwrap();
+    assert!(report["commands"]["table stat utxo"]["answer"]["levels"].is_array(), "{report}");
+    let ran = run(folder, "doctor Secretfolder").yes();
+    assert!(!ran.contains("Secretfolder") && ran.contains("STORE/S"), "{ran}");
+}
+
+#[cfg(unix)]
+#[test]
+fn names_that_are_no_text_are_refused_and_not_others() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let folder = TempDir::new().unwrap();
+    let odd = folder.path().join(OsStr::from_bytes(b"a\xff.trace"));
+    let run = |words: &[&str], odd: &Path| {
+        let program = env!("CARGO_BIN_EXE_varvite");
+        std::process::Command::new(program).args(words).arg(odd).output().unwrap()
+    };
+    let load = ["bench", "context", "--memory", "--accounts", "9", "--blocks", "1", "--trace"];
+    let ran = run(&load, &odd);
+    assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("UTF-8"), "{ran:?}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    fs::write(&odd, b"there").unwrap();
+    let ran = run(&["trace", "info"], &odd);
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("UTF-8"), "{ran:?}");
+    // And a folder of such a name is told of.
+    let store = folder.path().join(OsStr::from_bytes(b"\xff"));
+    assert!(run(&["context", "create"], &store).status.success());
+    let ran = run(&["info", "--format", "json"], folder.path());
+    assert!(ran.status.success() && ran.stderr.is_empty(), "{ran:?}");
 }

@@ -18,8 +18,9 @@ use crate::store::folder;
 
 /// Gather what a report of a fault needs in one file: versions, statistics, checks, last errors; no contents
 ///
-/// Never writes to the store. Names of tables, snapshots and branches are in it, keys and values are not: sentences
-/// about damage name files and offsets. Exit code 3 when something is damaged.
+/// Never writes to the store. Names of tables, snapshots and branches are in it; keys, values, paths of a context, folders, and
+/// the names of files that are not the store's are not: sentences about damage name files and offsets. Exit code 3 when
+/// something is damaged, or a command broke down.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Folder of the store
@@ -38,14 +39,16 @@ const FILES_MAX: usize = 2_000;
 /// Characters of what a command says on standard error.
 const SAID_MAX: usize = 4_000;
 
+/// Tables that are described one by one.
+const TABLES_MAX: usize = 32;
+
 /// Gathers and writes the report.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     folder::disk(&arguments.store)?;
     let report = gathered(&arguments.store, arguments.quick)?;
-    let damaged = report["commands"]
-        .as_object()
-        .is_some_and(|commands| commands.values().any(|command| command["exit_code"] == 3));
-    let verdict = Verdict::sound(!damaged);
+    let is_broken = report["broken"].as_array().is_some_and(|broken| !broken.is_empty());
+    let damaged = report["damaged"] == true;
+    let verdict = Verdict::sound(!damaged && !is_broken);
     let text = serde_json::to_string_pretty(&report).expect("a report is plain data") + "\n";
     let Some(out) = &arguments.out else {
         match format {
@@ -70,70 +73,103 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 }
 
 fn gathered(store: &Path, quick: bool) -> Result<Value> {
-    let mut commands: Vec<&[&str]> = vec![&["info"]];
-    if folder::is_context(store) {
-        commands.push(&["context", "stat"]);
-        commands.push(&["context", "collect", "status"]);
-    } else {
-        commands.push(&["table", "list"]);
-        commands.push(&["table", "snapshot", "list"]);
-        commands.push(&["table", "merge", "status"]);
-    }
-    if !quick {
-        commands.push(&["check"]);
-    }
+    let shown = store.display().to_string();
+    // Sentences begin with it, so that it can be told from all else and left out.
+    let full = store.canonicalize().map_err(|error| Error::io("find", &shown, error))?;
+    let asking = Asking { folder: full.display().to_string(), full };
     let mut said = Map::new();
-    for words in commands {
-        said.insert(words.join(" "), asked(words, store)?);
+    let mut ask = |words: &[&str], name: Option<&str>| {
+        let answer = asking.asked(words, name)?;
+        let key = words.iter().copied().chain(name).collect::<Vec<_>>().join(" ");
+        Ok::<_, Error>(said.entry(key).or_insert(answer).clone())
+    };
+    let info = ask(&["info"], None)?;
+    // Of a folder of stores there is nothing else to say than which ones it has.
+    let is_store = !info["answer"]["stores"].is_array();
+    if folder::is_context(&asking.full) {
+        ask(&["context", "stat"], None)?;
+        ask(&["context", "collect", "status"], None)?;
+    } else if is_store && info["answer"]["kind"] != "irmin" {
+        let tables = ask(&["table", "list"], None)?;
+        ask(&["table", "snapshot", "list"], None)?;
+        ask(&["table", "merge", "status"], None)?;
+        let tables = tables["answer"]["tables"].as_array().cloned().unwrap_or_default();
+        for name in tables.iter().filter_map(|table| table["name"].as_str()).take(TABLES_MAX) {
+            ask(&["table", "stat"], Some(name))?;
+        }
     }
+    if !quick && is_store {
+        ask(&["check"], None)?;
+    }
+    let damaged = said.values().any(|command| command["exit_code"] == 3);
+    // What was killed, or panicked, has another status than those that commands end with.
+    let ended = |command: &Value| command["exit_code"].as_i64().is_some_and(|it| it <= 3);
+    let broken: Vec<_> = said.iter().filter(|it| !ended(it.1)).map(|it| it.0.clone()).collect();
     Ok(json!({
         "program": env!("CARGO_PKG_VERSION"),
         "formats": formats(),
-        "machine": machine(store),
-        "files": files(store),
+        "machine": machine(&asking.full),
+        "files": files(&asking.full),
         "commands": said,
+        "damaged": damaged,
+        "broken": broken,
     }))
 }
 
-/// What a command of this program says of the store.
-fn asked(words: &[&str], store: &Path) -> Result<Value> {
-    let program =
-        std::env::current_exe().map_err(|error| Error::io("find", "this program", error))?;
-    let ran = Command::new(&program)
-        .args(words)
-        .arg(store)
-        .args(["--format", "json", "--quiet"])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| Error::io("run", &program.display().to_string(), error))?;
-    let out = String::from_utf8_lossy(&ran.stdout);
-    let answer = serde_json::from_str::<Value>(&out).unwrap_or(Value::Null);
-    let mut errors = String::from_utf8_lossy(&ran.stderr).into_owned();
-    if let Some((end, _)) = errors.char_indices().nth(SAID_MAX) {
-        errors.truncate(end);
-    }
-    Ok(
-        json!({ "exit_code": ran.status.code(), "answer": without_payloads(answer), "errors": errors }),
-    )
+/// Asks commands of this program about a store.
+struct Asking {
+    full: PathBuf,
+    /// The same as sentences have it.
+    folder: String,
 }
 
-/// What a host keeps in its snapshots is the host's.
-fn without_payloads(mut answer: Value) -> Value {
-    match &mut answer {
-        Value::Object(fields) => {
-            fields.retain(|name, _| !name.starts_with("payload") && !name.starts_with("message"));
-            for value in fields.values_mut() {
-                *value = without_payloads(value.take());
-            }
+impl Asking {
+    /// What a command says of the store.
+    fn asked(&self, words: &[&str], name: Option<&str>) -> Result<Value> {
+        let program =
+            std::env::current_exe().map_err(|error| Error::io("find", "this program", error))?;
+        let ran = Command::new(&program)
+            .args(words)
+            .args(["--format", "json", "--quiet", "--"])
+            .arg(&self.full)
+            .args(name)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| Error::io("run", &program.display().to_string(), error))?;
+        let out = String::from_utf8_lossy(&ran.stdout);
+        let mut answer = serde_json::from_str::<Value>(&out).unwrap_or(Value::Null);
+        self.clean(&mut answer);
+        let mut errors = self.without_folder(&String::from_utf8_lossy(&ran.stderr));
+        if let Some((end, _)) = errors.char_indices().nth(SAID_MAX) {
+            errors.truncate(end);
         }
-        Value::Array(values) => {
-            for value in values {
-                *value = without_payloads(value.take());
-            }
-        }
-        _ => {}
+        Ok(json!({ "exit_code": ran.status.code(), "answer": answer, "errors": errors }))
     }
-    answer
+
+    /// Where the store is, and so who has it, is nobody's business.
+    fn without_folder(&self, text: &str) -> String {
+        if self.folder.len() > 1 { text.replace(&self.folder, "STORE") } else { text.to_owned() }
+    }
+
+    /// What a host keeps in its snapshots is the host's, and paths of a context are its keys.
+    fn clean(&self, answer: &mut Value) {
+        match answer {
+            Value::Object(fields) => {
+                fields.retain(|name, _| !is_content(name));
+                fields.values_mut().for_each(|value| self.clean(value));
+            }
+            Value::Array(values) => values.iter_mut().for_each(|value| self.clean(value)),
+            Value::String(text) => *text = self.without_folder(text),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a field of an answer has what a host wrote.
+fn is_content(field: &str) -> bool {
+    field.starts_with("payload")
+        || field.starts_with("message")
+        || ["path", "author", "key", "value"].contains(&field)
 }
 
 /// Versions of files that this program writes and reads.
@@ -151,16 +187,7 @@ fn machine(store: &Path) -> Value {
         line.map(|line| line.trim_start_matches(key).trim_matches([':', ' ', '\t', '"']).to_owned())
     };
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let full = store.canonicalize().unwrap_or_default();
-    // The longest folder that the store is in.
-    let system = mounts
-        .lines()
-        .filter_map(|line| {
-            let mut fields = line.split(' ');
-            let (folder, kind) = (fields.nth(1)?, fields.next()?);
-            full.starts_with(folder).then_some((folder.len(), kind, fields.next()?))
-        })
-        .max();
+    let system = mounted(&mounts, store);
     json!({
         "system": std::env::consts::OS,
         "architecture": std::env::consts::ARCH,
@@ -170,13 +197,105 @@ fn machine(store: &Path) -> Value {
         "processors": std::thread::available_parallelism().map_or(0, usize::from),
         "memory": first("/proc/meminfo", "MemTotal"),
         "file_system": system.map(|(_, kind, _)| kind),
-        "mount_options": system.map(|(_, _, options)| options),
+        "mount_options": system.map(|(_, options)| mount_options(options)),
     })
 }
 
-/// Names, lengths and headers of the store's files.
+/// The kind and the options of the file system that `folder` is on: of the longest folder that it is in, and of several
+/// that were mounted there the last.
+fn mounted<'a>(mounts: &'a str, folder: &Path) -> Option<(&'a str, &'a str)> {
+    let within = mounts.lines().enumerate().filter_map(|(at, line)| {
+        let mut fields = line.split(' ');
+        let (place, kind) = (unescaped(fields.nth(1)?), fields.next()?);
+        let options = fields.next()?;
+        folder.starts_with(&place).then_some((place.as_os_str().len(), at, kind, options))
+    });
+    within
+        .max_by_key(|(length, at, ..)| (*length, *at))
+        .map(|(_, _, kind, options)| (kind, options))
+}
+
+/// A folder of the list of mounts, in which blanks are octal numbers.
+fn unescaped(text: &str) -> PathBuf {
+    let (bytes, mut out, mut at) = (text.as_bytes(), Vec::new(), 0);
+    while at < bytes.len() {
+        let digits = bytes.get(at + 1..at + 4).and_then(|it| std::str::from_utf8(it).ok());
+        let code = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match code.filter(|_| bytes[at] == b'\\') {
+            Some(byte) => {
+                out.push(byte);
+                at += 4;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    of_bytes(out)
+}
+
+#[cfg(unix)]
+fn of_bytes(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes))
+}
+
+#[cfg(not(unix))]
+fn of_bytes(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Options of a mount that say how it behaves. Others may have names of users, hosts and folders.
+const MOUNT_OPTIONS: [&str; 36] = [
+    "rw",
+    "ro",
+    "relatime",
+    "noatime",
+    "strictatime",
+    "lazytime",
+    "nodiratime",
+    "sync",
+    "async",
+    "dirsync",
+    "discard",
+    "nodiscard",
+    "barrier",
+    "nobarrier",
+    "data",
+    "commit",
+    "delalloc",
+    "nodelalloc",
+    "errors",
+    "journal_checksum",
+    "journal_async_commit",
+    "compress",
+    "compress-force",
+    "ssd",
+    "nodatacow",
+    "nodatasum",
+    "dax",
+    "inode64",
+    "logbsize",
+    "hard",
+    "soft",
+    "vers",
+    "cache",
+    "nobrl",
+    "nolock",
+    "size",
+];
+
+/// The options that say how a mount behaves, and how many others there are.
+fn mount_options(options: &str) -> String {
+    let name = |option: &&str| MOUNT_OPTIONS.contains(&option.split('=').next().unwrap_or(""));
+    let (known, others): (Vec<_>, Vec<_>) = options.split(',').partition(name);
+    let others = (!others.is_empty()).then(|| format!("and {} more", others.len()));
+    known.into_iter().map(str::to_owned).chain(others).collect::<Vec<_>>().join(",")
+}
+
+/// Names, lengths and headers of the store's files; how many others there are.
 fn files(store: &Path) -> Value {
-    let (mut listed, mut others, mut bytes) = (Vec::new(), 0, 0);
+    let (mut listed, mut not_listed, mut others, mut bytes) = (Vec::new(), 0, 0, 0);
     let mut folders = vec![store.to_owned()];
     while let Some(folder) = folders.pop() {
         // One that goes away while we look does not count.
@@ -190,20 +309,38 @@ fn files(store: &Path) -> Value {
                 continue;
             }
             bytes += metadata.len();
-            if listed.len() >= FILES_MAX || !metadata.is_file() {
+            let known = if metadata.is_file() { header(&path) } else { None };
+            let name = path.strip_prefix(store).unwrap_or(&path);
+            if known.is_none() && !is_own(name) {
                 others += 1;
                 continue;
             }
-            let name = path.strip_prefix(store).unwrap_or(&path).display().to_string();
-            let mut file = json!({ "name": name, "bytes": metadata.len() });
-            if let Some((kind, version)) = header(&path) {
+            if listed.len() >= FILES_MAX {
+                not_listed += 1;
+                continue;
+            }
+            let mut file = json!({ "name": name.display().to_string(), "bytes": metadata.len() });
+            if let Some((kind, version)) = known {
                 file["kind"] = kind.into();
                 file["version"] = version.into();
             }
             listed.push(file);
         }
     }
-    json!({ "files": listed, "not_listed": others, "bytes": bytes })
+    json!({ "files": listed, "not_listed": not_listed, "others": others, "bytes": bytes })
+}
+
+/// Whether a file that does not say so has a name as stores give them.
+fn is_own(name: &Path) -> bool {
+    const NAMES: [&str; 5] = ["lock", "session", "control", "checkpoint", "log"];
+    const ENDINGS: [&str; 14] = [
+        "segment", "blob", "snapshot", "saved", "pack", "log", "sparse", "prefix", "suffix",
+        "mapping", "control", "dict", "branches", "volume",
+    ];
+    let is_one = |part: Option<&std::ffi::OsStr>, of: &[&str]| {
+        part.and_then(|part| part.to_str()).is_some_and(|part| of.contains(&part))
+    };
+    is_one(name.file_name(), &NAMES) || is_one(name.extension(), &ENDINGS)
 }
 
 fn header(path: &Path) -> Option<(&'static str, u16)> {
@@ -212,4 +349,37 @@ fn header(path: &Path) -> Option<(&'static str, u16)> {
     std::io::Read::read_exact(&mut file, &mut start).ok()?;
     let header = Header::decode("file", &start).ok()?;
     Some((header.kind.name(), header.version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_mounts_have_no_names_of_people_hosts_and_folders() {
+        let options = "rw,noatime,vers=3.1.1,username=alice,domain=CORP,addr=10.0.0.7,data=ordered";
+        assert_eq!(mount_options(options), "rw,noatime,vers=3.1.1,data=ordered,and 3 more");
+        assert_eq!(mount_options("lowerdir=/home/alice/a,upperdir=/b"), "and 2 more");
+        assert_eq!(mount_options("ro"), "ro");
+    }
+
+    #[test]
+    fn a_folder_is_on_the_last_mount_of_the_nearest_place() {
+        let mounts = "/dev/a / ext4 rw 0 0\n/dev/b /mnt/my\\040disk xfs rw 0 0\n\
+                      /dev/c /mnt/my\\040disk btrfs ro 0 0\n/dev/d /mnt/m ext2 rw 0 0\nodd\n";
+        let of = |folder: &str| mounted(mounts, Path::new(folder));
+        assert_eq!(of("/mnt/my disk/S"), Some(("btrfs", "ro")));
+        assert_eq!(of("/mnt/my"), Some(("ext4", "rw")));
+        assert_eq!(mounted("", Path::new("/")), None);
+    }
+
+    #[test]
+    fn names_of_strangers_files_are_none_of_a_stores() {
+        for own in ["lock", "segments/0000000000000001.segment", "0000-000000.pack", "store.dict"] {
+            assert!(is_own(Path::new(own)), "{own}");
+        }
+        for other in ["notes/customer-x.pdf", "a", "pack", "key"] {
+            assert!(!is_own(Path::new(other)), "{other}");
+        }
+    }
 }
