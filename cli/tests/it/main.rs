@@ -58,6 +58,7 @@ mod suggestions;
 #[cfg(target_os = "linux")]
 mod terminal;
 /// What is typed, and what comes back, word for word.
+mod trace_replay;
 mod traces;
 mod transcripts;
 /// Loads into what is there, merges, views, tables with a host's operator.

@@ -10,6 +10,9 @@ use varvite::irmin_pack::trace::{Scoped, TraceRow};
 use varvite::trace::{Action, Answer, Argument, Call, Face};
 use varvite::{Error, Result};
 
+/// The context that no row makes: the empty one.
+const EMPTY: i64 = 0;
+
 /// The author that Irmin's replay commits with.
 const AUTHOR: &[u8] = b"Tezos";
 
@@ -192,7 +195,8 @@ impl ToRows {
 
     fn scoped(&self, context: i64, used_up: bool) -> Scoped<i64> {
         let alone = self.holders.get(&context).is_none_or(|holders| *holders <= 1);
-        Scoped { name: context, kept: !(used_up && alone) }
+        // Irmin's replay makes the empty context once, and has it no more when a row forgets it.
+        Scoped { name: context, kept: context == EMPTY || !(used_up && alone) }
     }
 
     /// The contexts before and after a change of a handle, which has the second one then.
@@ -213,8 +217,7 @@ impl ToRows {
             return self.row(call).into_iter().collect();
         };
         if !self.contexts.contains_key(handle) {
-            // The context that no row makes is the empty one.
-            self.hold(*handle, 0);
+            self.hold(*handle, EMPTY);
         }
         let mut rows = Vec::new();
         for (path, value) in entries {
@@ -283,8 +286,7 @@ impl ToRows {
         }
         match (call.action, &call.arguments[..], call.answer) {
             (Action::EmptyTree, [], Answer::Handle(handle)) => {
-                // The context that no row makes is the empty one.
-                self.hold(handle, 0);
+                self.hold(handle, EMPTY);
                 None
             }
             (Action::Checkout, [Argument::Hash(commit)], Answer::Handle(handle))

@@ -53,9 +53,13 @@ pub struct Replay {
     store: Option<Store>,
     /// Whether commits are only hashed, because nothing is written to the store.
     reads_only: bool,
-    /// Whether calls are left out that take commits away, or change which ones stay.
+    /// Whether calls are left out that take commits away, or change which ones stay or what they are called.
     keeps_all: bool,
+    /// The commit that is waited for, before which nothing is run.
+    begins_at: Option<CommitHash>,
     session: Option<Session>,
+    /// Tables that are opened by name, where they would be new otherwise.
+    opened: Vec<Table>,
     table_options: TableOptions,
     clock: Box<dyn Fn() -> u64>,
     trees: HashMap<u64, Tree>,
@@ -95,7 +99,9 @@ impl Replay {
             store,
             reads_only: false,
             keeps_all: false,
+            begins_at: None,
             session,
+            opened: Vec::new(),
             table_options,
             clock: Box::new(clock),
             trees: HashMap::new(),
@@ -118,11 +124,52 @@ impl Replay {
         self
     }
 
-    /// Leaves out what takes commits away, or changes which ones stay: collections, pins, clearings.
+    /// Leaves out what takes commits away, or changes which ones stay or what they are called: collections, pins,
+    /// clearings, branches.
     #[must_use]
     pub fn keeps_all(mut self) -> Replay {
         self.keeps_all = true;
         self
+    }
+
+    /// Runs nothing before the trace has made `commit` or goes on from it, which the store must have.
+    #[must_use]
+    pub fn begins_at(mut self, commit: CommitHash) -> Replay {
+        self.begins_at = Some(commit);
+        self
+    }
+
+    /// Whether the commit that it [begins at](Replay::begins_at) is still to come.
+    #[must_use]
+    pub fn has_not_begun(&self) -> bool {
+        self.begins_at.is_some()
+    }
+
+    /// Has `tables`, as of a snapshot, where the trace opens one of their names for the first time. Live tables of a session
+    /// with a log are opened anyway; all others are new and empty.
+    #[must_use]
+    pub fn with_tables(mut self, tables: Vec<Table>) -> Replay {
+        self.opened = tables;
+        self
+    }
+
+    /// Whether `call` is where a replay begins. A tree that was committed is the commit's from then on.
+    fn begins_with(&mut self, call: &Call, commit: CommitHash) -> Result<bool> {
+        match (call.action, &call.arguments[..], call.answer) {
+            (Action::Checkout, [Argument::Hash(hash)], _) if *hash == *commit => {
+                self.begins_at = None;
+                return Ok(true);
+            }
+            (Action::Commit, [Argument::Handle(handle), ..], Answer::Hash(hash))
+                if hash == *commit && self.store.is_some() =>
+            {
+                self.begins_at = None;
+                let store = self.store.as_ref().expect("it was looked for");
+                self.trees.insert(*handle, store.checkout(&commit)?);
+            }
+            _ => {}
+        }
+        Ok(false)
     }
 
     /// Runs a call and compares its answer. An error of the disk; every other is a mismatch.
@@ -144,6 +191,12 @@ impl Replay {
 
     fn compared(&mut self, call: &Call, same: impl Fn(&Answer, &Answer) -> bool) -> Result<()> {
         if matches!(call.action, Action::Mark | Action::Sample) {
+            return Ok(());
+        }
+        if let Some(commit) = self.begins_at
+            && !self.begins_with(call, commit)?
+        {
+            self.skipped += 1;
             return Ok(());
         }
         if call.depth > 0 || call.answer == Answer::Failed {
@@ -197,7 +250,7 @@ impl Replay {
 
     /// Drops all handles and gives the store and the session back.
     pub fn end(self) -> (Option<Store>, Option<Session>) {
-        drop((self.trees, self.views, self.drafts, self.tables));
+        drop((self.trees, self.views, self.drafts, self.tables, self.opened));
         (self.store, self.session)
     }
 
@@ -216,7 +269,7 @@ impl Replay {
         let took = (self.clock)().saturating_sub(start);
         let new = || (0, Histogram::new(2).expect("two digits are a precision that there is"));
         let (total, durations) = self.times.entry(action).or_insert_with(new);
-        *total += took;
+        *total = total.saturating_add(took);
         // It grows by itself, and no call takes centuries.
         let _ = durations.record(took);
         outcome
@@ -296,14 +349,6 @@ impl Replay {
                 let digest = Digest::of_all(all.iter().map(|hash| Some(&hash[..])));
                 Answer::Digest(Some(digest))
             }
-            (Action::SetBranch, [Argument::Bytes(name), Argument::Hash(commit)]) => {
-                self.timed(action, |_| store.set_branch(name, &CommitHash::new(*commit)))?;
-                Answer::Nothing
-            }
-            (Action::RemoveBranch, [Argument::Bytes(name)]) => {
-                self.timed(action, |_| store.remove_branch(name))?;
-                Answer::Nothing
-            }
             (Action::Checkpoint, []) => {
                 self.timed(action, |_| store.checkpoint())?;
                 Answer::Nothing
@@ -314,7 +359,7 @@ impl Replay {
         Ok(Some(answer))
     }
 
-    /// Calls that take commits away, or see that they stay.
+    /// Calls that take commits away, or see that they stay, or give them another name.
     fn life(
         &mut self,
         store: &mut Store,
@@ -326,13 +371,19 @@ impl Replay {
             return Ok(None);
         }
         match (action, arguments) {
+            (Action::SetBranch, [Argument::Bytes(name), Argument::Hash(commit)]) => {
+                self.timed(action, |_| store.set_branch(name, &CommitHash::new(*commit)))?;
+            }
+            (Action::RemoveBranch, [Argument::Bytes(name)]) => {
+                self.timed(action, |_| store.remove_branch(name))?;
+            }
             (Action::Collect, [Argument::Hash(commit)]) => {
                 self.timed(action, |_| store.collect(&CommitHash::new(*commit)))?;
             }
             (Action::CollectStep, [Argument::Number(credits)]) => {
                 // How far a step comes depends on the files: it ended where the recorded one did.
                 let is_over = call.answer == Answer::Flag(false);
-                while self.timed(action, |_| store.collect_step(*credits))? && is_over {}
+                while self.timed(action, |_| store.collect_step((*credits).max(1)))? && is_over {}
                 return Ok(Some(call.answer));
             }
             (Action::CollectPause, []) => self.timed(action, |_| store.collect_pause())?,
@@ -542,8 +593,13 @@ impl Replay {
             (Action::OpenTable, [Argument::Bytes(name)]) => {
                 let name = text(name)?;
                 let options = self.table_options.clone();
+                let place = self.opened.iter().position(|table| table.name() == name);
+                let opened = place.map(|place| self.opened.remove(place));
                 let table = self.timed(action, |replay| {
                     let session = replay.session.as_ref().expect("it was looked for");
+                    if let Some(table) = opened {
+                        return Ok(table);
+                    }
                     match session.create_table(name, options) {
                         Err(error) if error.kind() == Kind::Exists => {
                             session.open_table(name, &varvite::OpenTable::default())

@@ -378,3 +378,60 @@ fn rows_leave_out_merges_with_what_follows_and_the_rest_is_replayed() {
     let outcome = replay.outcome();
     assert_eq!((outcome.mismatches, outcome.commits), (0, 4), "{:?}", outcome.first_mismatch);
 }
+
+/// Irmin's replay makes the empty context once: no row may have it forget that.
+#[test]
+fn rows_never_forget_the_empty_context() {
+    let load = Load::new(1);
+    let options = Options { recorder: Some(load.recorder.clone()), ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    for value in [b"1", b"2"] {
+        let mut tree = store.empty_tree();
+        tree.add(&["a"], value).unwrap();
+        store.commit(&mut tree, &CommitInfo::new(&[], 1, "Tezos", "m")).unwrap();
+    }
+    load.recorder.finish().unwrap();
+    let (mut to, mut trace) = (ToRows::default(), Trace::open(&*load.traces, "t").unwrap());
+    let mut begun = 0;
+    while let Some(call) = trace.next_call().unwrap() {
+        for row in to.rows(&call) {
+            if let varvite::irmin_pack::trace::TraceRow::Add(_, _, from, _) = row {
+                assert_eq!((from.name, from.kept), (0, true));
+                begun += 1;
+            }
+        }
+    }
+    assert_eq!(begun, 2);
+}
+
+/// A store that somebody has keeps its branches where they are, as it keeps its commits.
+#[test]
+fn branches_of_a_store_that_is_kept_stay() {
+    let load = Load::new(1);
+    let options = Options { recorder: Some(load.recorder.clone()), ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["a"], b"1").unwrap();
+    let commit = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    store.set_branch(b"main", &commit).unwrap();
+    store.remove_branch(b"old").unwrap();
+    drop(tree);
+    load.recorder.finish().unwrap();
+    let mut own = Store::create(MemoryDisk::seeded(2), Options::default()).unwrap();
+    let mut tree = own.empty_tree();
+    tree.add(&["mine"], b"1").unwrap();
+    let mine = own.commit(&mut tree, &CommitInfo::default()).unwrap();
+    drop(tree);
+    own.set_branch(b"main", &mine).unwrap();
+    own.set_branch(b"old", &mine).unwrap();
+    let mut replay = Replay::new(Some(own), None, TableOptions::default(), || 0).keeps_all();
+    let mut trace = Trace::open(&*load.traces, "t").unwrap();
+    while let Some(call) = trace.next_call().unwrap() {
+        replay.call(&call).unwrap();
+    }
+    assert_eq!((replay.outcome().mismatches, replay.outcome().skipped), (0, 2));
+    let own = replay.end().0.unwrap();
+    for name in [&b"main"[..], b"old"] {
+        assert_eq!(own.branch(name).unwrap(), Some(mine));
+    }
+}

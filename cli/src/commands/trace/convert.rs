@@ -89,6 +89,10 @@ fn from_irmin(arguments: &Convert, name: &str, bytes: &[u8]) -> varvite::Result<
     let options = Options { recorder: tracing.recorder(), ..Options::default() };
     let store = Store::create(MemoryDisk::seeded(1), options)?;
     let mut replay = Replay::new(Some(store), None, varvite::TableOptions::default(), monotonic_ns);
+    let cut_bytes = rows::cut_bytes(name, bytes)?;
+    if cut_bytes > 0 {
+        complain!("warning: {name} was cut: its last {cut_bytes} bytes are no whole row");
+    }
     let (mut from, mut count) = (FromRows::default(), 0);
     for row in rows::rows(name, bytes)? {
         count += 1;
@@ -119,7 +123,12 @@ fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
     let out = arguments.out.display().to_string();
     let failed = |error| Error::io("write", &out, error);
     let mut file = std::fs::File::create_new(&arguments.out).map_err(failed)?;
-    std::io::Write::write_all(&mut file, &rows::encode(&rows)).map_err(failed)?;
+    let written = std::io::Write::write_all(&mut file, &rows::encode(&rows));
+    if let Err(error) = written {
+        // Half a trace is none, and would be in the way of the next try.
+        let _ = std::fs::remove_file(&arguments.out);
+        return Err(failed(error));
+    }
     Ok(Report {
         calls: trace.end().calls,
         rows: rows.len() as u64,

@@ -11,11 +11,12 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::irmin_pack::{self as irmin, trace as rows};
 use varvite::trace::{Call, Face};
-use varvite::{Error, Result, Session, SessionOptions, TableOptions};
+use varvite::{Error, Result, Session, SessionOptions, TableOptions, Verify};
 use varvite_sight::trace::irmin::FromRows;
 use varvite_sight::trace::{Outcome as Found, Replay};
 
 use super::open;
+use crate::commands::bench::utxo::LogKind;
 use crate::commands::replay::blocks::IndexKind;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
@@ -36,19 +37,31 @@ pub struct Arguments {
     /// memory]
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
-    /// Run what takes commits away, as collections and clearings, also on a context that was there before
+    /// Run what takes commits away or moves branches, as collections and clearings, also on a context that was there
+    /// before
     #[arg(long)]
     collect: bool,
     /// Make the context of this snapshot of a commit first
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
+    /// Begin where the trace has made this commit, or goes on from it: a hash or its beginning, a branch, or "last"
+    /// of the store, which must have it
+    #[arg(long, value_name = "COMMIT")]
+    at: Option<String>,
+    /// Open the tables of this snapshot of the store, which stays as it is; others are new and empty
+    #[arg(long, value_name = "NAME", requires = "store", conflicts_with = "log")]
+    tables: Option<String>,
+    /// What a batch must outlive when it is done. With any but none tables are live: those that the store has are opened,
+    /// and changed
+    #[arg(long, value_enum, default_value_t)]
+    log: LogKind,
     /// Which objects a new context finds by hash
     #[arg(long, value_enum, default_value_t)]
     index: IndexKind,
     /// Memory for nodes of a context, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 84)]
     objects_mib: u64,
-    /// Run every call on this store too: a new one, or one of varvite or of Irmin that has the commits, which
+    /// Run every call on this store too: a new one, or one of varvite or of Irmin that has the commits; one of Irmin
     /// is only read
     #[arg(long, value_name = "DIR")]
     beside: Option<PathBuf>,
@@ -76,7 +89,16 @@ struct Report {
     cut_bytes: u64,
     actions: Vec<varvite_sight::trace::replay::ActionTime>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    beside: Option<Found>,
+    beside: Option<Beside>,
+}
+
+/// The same of the store beside it.
+#[derive(Debug, Serialize)]
+struct Beside {
+    cpu_seconds: f64,
+    disk_bytes: u64,
+    #[serde(flatten)]
+    found: Found,
 }
 
 /// Where calls come from.
@@ -116,7 +138,7 @@ impl Source {
                         each(&call, false)?;
                     }
                 }
-                Ok(0)
+                rows::cut_bytes(name, bytes)
             }
         }
     }
@@ -138,9 +160,9 @@ fn target(
     place: Option<&Path>,
     faces: (bool, bool),
     options: &Options,
-    snapshot: Option<&Path>,
-    collect: bool,
+    arguments: &Arguments,
 ) -> Result<Replay> {
+    let snapshot = arguments.snapshot.as_deref();
     let both = faces.0 && faces.1;
     let within =
         |name: &str| place.map(|place| if both { place.join(name) } else { place.to_owned() });
@@ -159,15 +181,33 @@ fn target(
     }
     if faces.1 {
         let recorder = options.recorder.clone();
-        let own = SessionOptions { recorder, ..SessionOptions::default() };
+        let log = arguments.log.into();
+        let own = SessionOptions { recorder, log, ..SessionOptions::default() };
         session = Some(match within("tables") {
             Some(place) => tables::open_or_create(&place, own)?,
             None => Session::create(MemoryDisk::seeded(1), own)?,
         });
     }
-    let replay = Replay::new(context, session, TableOptions::utxo(), monotonic_ns);
+    let found = match &arguments.at {
+        Some(at) => {
+            let refused = || Error::invalid("--at is of a context, and the trace has none");
+            Some(crate::store::context::commit(context.as_ref().ok_or_else(refused)?, at)?)
+        }
+        None => None,
+    };
+    let opened = match (&session, &arguments.tables) {
+        (Some(session), Some(name)) => {
+            session.open_snapshot(name, &tables::options(Verify::default()))?.tables
+        }
+        _ => Vec::new(),
+    };
+    let mut replay = Replay::new(context, session, TableOptions::utxo(), monotonic_ns);
+    replay = replay.with_tables(opened);
+    if let Some(commit) = found {
+        replay = replay.begins_at(commit);
+    }
     // A trace is a stranger's, and what it takes away from a store that somebody has is gone.
-    let replay = if was_there && !collect { replay.keeps_all() } else { replay };
+    let replay = if was_there && !arguments.collect { replay.keeps_all() } else { replay };
     Ok(if reads_only { replay.reads_only() } else { replay })
 }
 
@@ -187,10 +227,9 @@ fn made(place: Option<&Path>, options: &Options, snapshot: Option<&Path>) -> Res
         return Store::open(disk, options.clone());
     }
     let Some(snapshot) = snapshot else { return Store::create(disk, options.clone()) };
-    let parent = snapshot.parent().filter(|it| !it.as_os_str().is_empty());
-    let from = OsDisk::new(parent.unwrap_or(Path::new(".")))?;
-    let name = snapshot.file_name().unwrap_or_default().to_string_lossy();
-    Ok(Store::create_from_commit(disk, options.clone(), &*from, &name)?.0)
+    let (folder, name) = sight::place(snapshot)?;
+    let from = OsDisk::new(folder)?;
+    Ok(Store::create_from_commit(disk, options.clone(), &*from, name)?.0)
 }
 
 fn index(kind: IndexKind) -> Index {
@@ -203,6 +242,14 @@ fn index(kind: IndexKind) -> Index {
 /// Replays the trace and prints what came out.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let faces = Source::faces(&arguments.file)?;
+    if arguments.snapshot.is_some() && !faces.0 {
+        let why = "--snapshot makes a context, and the trace has none: of tables, --tables names a snapshot of the store";
+        return Err(Error::invalid(why).into());
+    }
+    if arguments.tables.is_some() && !faces.1 {
+        let why = "--tables is of a store of tables, and the trace has none";
+        return Err(Error::invalid(why).into());
+    }
     let mut tracing = sight::Tracing::to(arguments.trace.as_deref(), arguments.store.as_deref())?;
     let options = Options {
         index: index(arguments.index),
@@ -211,15 +258,13 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         ..Options::default()
     };
     let place = arguments.store.as_deref();
-    let mut replay =
-        target(place, faces, &options, arguments.snapshot.as_deref(), arguments.collect)?;
+    let mut replay = target(place, faces, &options, arguments)?;
     let mut beside = match &arguments.beside {
         None => None,
         Some(place) => {
             let options =
                 Options { index: index(arguments.beside_index), recorder: None, ..options };
-            let snapshot = arguments.snapshot.as_deref();
-            Some(target(Some(place), faces, &options, snapshot, arguments.collect)?)
+            Some(target(Some(place), faces, &options, arguments)?)
         }
     };
     // The first reading measures the counter for a part of a second, which is no store's time.
@@ -241,6 +286,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     })?;
     let cpu_seconds =
         (cpu_ns() - cpu - beside_cpu - (tracing.sampling_ns() - sampled)) as f64 / 1e9;
+    if replay.has_not_begun() {
+        let at = arguments.at.as_deref().unwrap_or_default();
+        let why = format!("the trace neither makes {at} nor goes on from it: give another to --at");
+        return Err(Error::missing(why).into());
+    }
     let (found, other) = (replay.outcome(), beside.as_ref().map(Replay::outcome));
     for replay in [Some(replay), beside].into_iter().flatten() {
         let (store, session) = replay.end();
@@ -261,10 +311,14 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         disk_bytes: place.map_or(0, disk_bytes),
         cut_bytes,
         actions: found.actions,
-        beside: other,
+        beside: other.map(|found| Beside {
+            cpu_seconds: beside_cpu as f64 / 1e9,
+            disk_bytes: arguments.beside.as_deref().map_or(0, disk_bytes),
+            found,
+        }),
     };
     show(&report, format)?;
-    let others = report.beside.as_ref().map_or(0, |other| other.mismatches);
+    let others = report.beside.as_ref().map_or(0, |other| other.found.mismatches);
     Ok(Verdict::found(report.mismatches + others == 0))
 }
 
@@ -284,21 +338,25 @@ fn show(report: &Report, format: Format) -> std::io::Result<()> {
         ("peak memory", print::bytes(report.peak_rss_bytes)),
         ("disk", print::bytes(report.disk_bytes)),
     ];
-    if let Some(other) = &report.beside {
+    if let Some(Beside { cpu_seconds, disk_bytes, found: other }) = &report.beside {
         let first = other.first_mismatch.clone().unwrap_or_else(|| "none".to_owned());
         rows.extend([
             ("beside: calls", print::count(other.calls)),
             ("beside: skipped", print::count(other.skipped)),
             ("beside: mismatches", print::count(other.mismatches)),
             ("beside: first mismatch", first),
+            ("beside: CPU", print::seconds(*cpu_seconds)),
             ("beside: in calls", print::seconds(other.seconds)),
+            ("beside: disk", print::bytes(*disk_bytes)),
         ]);
     }
     print::line(&print::record(&rows).to_string())?;
     let titles = ["action", ">calls", ">total ms", ">mean µs", ">p50", ">p99", ">max µs"];
     let mut table = print::table(&titles);
-    let beside =
-        report.beside.iter().flat_map(|other| other.actions.iter().map(|it| ("beside: ", it)));
+    let beside = report
+        .beside
+        .iter()
+        .flat_map(|other| other.found.actions.iter().map(|it| ("beside: ", it)));
     for (what, it) in report.actions.iter().map(|it| ("", it)).chain(beside) {
         let latency = &it.latency;
         let mut row = vec![format!("{what}{}", it.action), print::count(it.calls)];

@@ -261,6 +261,21 @@ pub fn rows<'a>(
     }))
 }
 
+/// Bytes behind the last whole row of a trace of actions, of one that its recording did not end. `Corrupt` when the bytes
+/// begin otherwise.
+pub fn cut_bytes(file: &str, bytes: &[u8]) -> Result<u64> {
+    // As far as the rows go, whatever is in them.
+    let _ = rows(file, bytes)?;
+    let mut decoder = Decoder::new(file, 12, bytes.get(12..).unwrap_or_default());
+    decoder.bytes_with_length()?;
+    loop {
+        let left = decoder.remaining() as u64;
+        if left == 0 || decoder.bytes_with_length().is_err() {
+            return Ok(left);
+        }
+    }
+}
+
 fn take_row(from: &mut Decoder<'_>) -> Result<TraceRow> {
     let start = from.clone();
     let flag = |from: &mut Decoder<'_>| from.u8().map(|byte| byte != 0);

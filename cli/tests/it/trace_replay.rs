@@ -1,0 +1,136 @@
+//! Where replays begin: at a commit, from a snapshot, on tables that were there, beside a store of Irmin.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::json::copy;
+use crate::traces::{recorded, run};
+
+/// Hashes of the commits of a store, the oldest first.
+fn commits(folder: &Path, store: &str) -> Vec<String> {
+    let said = run(folder, &format!("context log {store} --format json")).yes();
+    let mut all: Vec<String> = Vec::new();
+    for word in said.split('"').filter(|word| word.len() == 52 && word.starts_with("Co")) {
+        if !all.iter().any(|it| it == word) {
+            all.push(word.to_owned());
+        }
+    }
+    all.reverse();
+    all
+}
+
+#[test]
+fn a_replay_goes_on_from_a_commit_of_a_snapshot_and_beside_a_store_of_irmin() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    let whole = run(folder, "trace replay T --store S --format json").json();
+    let all = commits(folder, "S");
+    assert_eq!(whole["commits"], all.len(), "{all:?}");
+    let at = &all[all.len() - 4];
+    run(folder, &format!("context snapshot export S {at} F")).yes();
+    let line = format!("trace replay T --store N --snapshot F --at {at} --format json");
+    let said = run(folder, &line).json();
+    assert_eq!((&said["mismatches"], &said["commits"]), (&0.into(), &3.into()), "{said}");
+    assert!(said["skipped"].as_u64() > whole["skipped"].as_u64(), "{said}");
+    assert_eq!(commits(folder, "N").last(), all.last());
+    // On the store that has it, too; and there is no other way to begin.
+    let line = format!("trace replay T --store S --at {at} --format json");
+    assert_eq!(run(folder, &line).json()["commits"], 3);
+    run(folder, &format!("trace replay T --store S --snapshot F --at {at}")).error(2, &["already"]);
+    run(folder, &format!("trace replay T --at {at}")).error(2, &[]);
+    run(folder, "context put S other x/y z").yes();
+    run(folder, "trace replay T --store S --at other").error(2, &["other", "--at"]);
+    // Irmin's store has the commits and is only read: all is compared that can be.
+    run(folder, "context export-irmin N I").yes();
+    let line = format!("trace replay T --store S --at {at} --beside I --format json");
+    let said = run(folder, &line).json();
+    let beside = &said["beside"];
+    assert_eq!((&said["mismatches"], &beside["mismatches"]), (&0.into(), &0.into()), "{said}");
+    assert_eq!((&beside["commits"], &said["commits"]), (&3.into(), &3.into()), "{said}");
+    assert!(beside["seconds"].as_f64() > Some(0.0) && beside["cpu_seconds"].is_number(), "{said}");
+    assert!(beside["disk_bytes"].as_u64() > Some(0), "{said}");
+}
+
+#[test]
+fn tables_that_were_there_are_opened_and_read() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    trace_of_a_table(folder, "LIVE", varvite::Log::Written);
+    trace_of_a_table(folder, "KEPT", varvite::Log::None);
+    // New tables have nothing of it.
+    for trace in ["LIVE.trace", "KEPT.trace"] {
+        let ran = run(folder, &format!("trace replay {trace} --format json"));
+        assert_eq!(ran.code, 1, "{ran:?}");
+    }
+    let said =
+        run(folder, "trace replay KEPT.trace --store KEPT --tables one --format json").json();
+    assert_eq!((&said["mismatches"], &said["calls"]), (&0.into(), &4.into()), "{said}");
+    // The snapshot has what it had, so that it is so again.
+    run(folder, "trace replay KEPT.trace --store KEPT --tables one").yes();
+    run(folder, "trace replay LIVE.trace --store LIVE --log written").yes();
+    // A live table was changed: it has what the trace put there, and so the second time not what it had.
+    let ran = run(folder, "trace replay LIVE.trace --store LIVE --log written --format json");
+    assert_eq!(ran.code, 1, "{ran:?}");
+    run(folder, "trace replay KEPT.trace --store KEPT --tables two").error(2, &["two"]);
+    run(folder, "trace replay KEPT.trace --store KEPT --snapshot FILE").error(2, &["--tables"]);
+    run(folder, "trace replay KEPT.trace --at last").error(2, &["--at"]);
+}
+
+/// Records a program that opens the table `t`, which has a key, reads it and removes it. The store is as it was before.
+fn trace_of_a_table(folder: &Path, store: &str, log: varvite::Log) {
+    use varvite::disk::Disk;
+    use varvite::disk::os::OsDisk;
+    use varvite::trace::Recorder;
+    use varvite::{
+        Batch, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent, TableOptions,
+    };
+    let disk = OsDisk::create(&folder.join(store)).unwrap();
+    let options = SessionOptions { log, ..SessionOptions::default() };
+    let session = Session::create(disk, options.clone()).unwrap();
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    table.update(Batch::new().insert(b"k", b"value")).unwrap();
+    if log == varvite::Log::None {
+        let content = SnapshotContent { tables: &[&table], label: "l", payload: b"" };
+        session.save_snapshot("one", content).unwrap();
+    }
+    drop(table);
+    session.close().unwrap();
+    // Of a copy, so that the store itself stays.
+    copy(&folder.join(store), &folder.join(format!("{store}.copy")));
+    let traces = OsDisk::new(folder).unwrap() as std::sync::Arc<dyn Disk>;
+    let recorder = Recorder::create(&traces, &format!("{store}.trace"), || 0).unwrap();
+    let options = SessionOptions { recorder: Some(recorder.clone()), ..options };
+    let session =
+        Session::open(OsDisk::new(&folder.join(format!("{store}.copy"))).unwrap(), options)
+            .unwrap();
+    let mut table = match log {
+        varvite::Log::None => {
+            session.open_snapshot("one", &OpenSnapshot::default()).unwrap().take("t").unwrap()
+        }
+        _ => session.open_table("t", &OpenTable::default()).unwrap(),
+    };
+    assert_eq!(table.get(b"k").unwrap().as_deref(), Some(&b"value"[..]));
+    table.update(Batch::new().delete(b"k")).unwrap();
+    drop(table);
+    session.close().unwrap();
+    recorder.finish().unwrap();
+}
+
+#[test]
+fn a_trace_of_irmin_that_was_cut_is_said_to_be() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    run(folder, "trace convert T R").yes();
+    let bytes = fs::read(folder.join("R")).unwrap();
+    let whole = run(folder, "trace replay R --format json").json();
+    assert_eq!(whole["cut_bytes"], 0, "{whole}");
+    fs::write(folder.join("CUT"), &bytes[..bytes.len() - 3]).unwrap();
+    let cut = run(folder, "trace replay CUT --format json").json();
+    assert!(cut["cut_bytes"].as_u64() > Some(0), "{cut}");
+    let ran = run(folder, "trace convert CUT B");
+    assert!(ran.code == 0 && ran.err.contains("was cut"), "{ran:?}");
+}
