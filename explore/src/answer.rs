@@ -1,5 +1,7 @@
 //! Answers as they go out: headers, JSON, and the same as comma-separated values.
 
+use std::collections::HashMap;
+
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
@@ -20,6 +22,16 @@ pub enum Answer {
     File { name: String, bytes: Vec<u8> },
     /// Text of a type.
     Text(&'static str, String),
+}
+
+impl Answer {
+    /// The same with other rows of it as those that matter.
+    pub fn with_rows(self, rows: &'static str) -> Answer {
+        match self {
+            Answer::Json(value, _) => Answer::Json(value, rows),
+            other => other,
+        }
+    }
 }
 
 /// Why there is no answer.
@@ -97,6 +109,10 @@ pub fn fault(fault: &Fault) -> Response<Body> {
 /// The answer as it goes out.
 pub fn sent(answer: Answer, as_csv: bool) -> Response<Body> {
     match answer {
+        Answer::Json(_, "") if as_csv => {
+            let why = "this answer has no rows: ask for JSON";
+            fault(&Fault::new(StatusCode::BAD_REQUEST, "Refused", why))
+        }
         Answer::Json(value, rows) if as_csv => {
             let mut response =
                 response(StatusCode::OK, "text/csv; charset=utf-8", csv(&value[rows]));
@@ -121,35 +137,57 @@ fn attach(headers: &mut HeaderMap, name: &str) {
     }
 }
 
-/// Rows as comma-separated values, the first line with the names; what is nested is JSON in its cell.
-fn csv(rows: &Value) -> String {
-    let rows = rows.as_array().map_or(&[][..], Vec::as_slice);
-    let mut names: Vec<&String> = Vec::new();
-    for row in rows {
-        for name in row.as_object().into_iter().flat_map(|row| row.keys()) {
-            if !names.contains(&name) {
-                names.push(name);
+/// The fields of a row: those of what is nested have its name in front, and lists are JSON in their cell.
+fn fields(row: &Value) -> Vec<(String, &Value)> {
+    let mut all = Vec::new();
+    for (name, value) in row.as_object().into_iter().flatten() {
+        match value {
+            Value::Object(_) => {
+                let below = fields(value).into_iter();
+                all.extend(below.map(|(inner, value)| (format!("{name}.{inner}"), value)));
             }
+            value => all.push((name.clone(), value)),
         }
     }
-    let mut out = names.iter().map(|name| cell(name)).collect::<Vec<_>>().join(",") + "\r\n";
-    for row in rows {
-        let cells = names.iter().map(|name| match &row[name.as_str()] {
-            Value::Null => String::new(),
-            Value::String(text) => cell(text),
-            other => cell(&other.to_string()),
+    all
+}
+
+/// Rows as comma-separated values, the first line with the names.
+fn csv(rows: &Value) -> String {
+    let rows: Vec<_> = rows.as_array().into_iter().flatten().map(fields).collect();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in rows.iter().flatten() {
+        places.entry(name).or_insert_with(|| {
+            names.push(name);
+            names.len() - 1
         });
-        out += &(cells.collect::<Vec<_>>().join(",") + "\r\n");
+    }
+    let mut out = names.iter().map(|name| cell(name)).collect::<Vec<_>>().join(",") + "\r\n";
+    for row in &rows {
+        let mut cells = vec![String::new(); names.len()];
+        for (name, value) in row {
+            cells[places[name.as_str()]] = match value {
+                Value::Null => String::new(),
+                Value::String(text) => cell(text),
+                other => cell(&other.to_string()),
+            };
+        }
+        out += &(cells.join(",") + "\r\n");
     }
     out
 }
 
-/// A cell. One that a spreadsheet would take for a formula begins with an apostrophe.
+/// What a spreadsheet takes for the begin of a formula, in letters of either width.
+const FORMULAS: [char; 10] = ['=', '+', '-', '@', '\t', '\r', '＝', '＋', '－', '＠'];
+
+/// A cell. One that a spreadsheet would take for a formula begins with an apostrophe, and one that it could take for several,
+/// as where they are told apart by semicolons, is in quotes.
 fn cell(text: &str) -> String {
     let is_number = text.parse::<f64>().is_ok();
-    let formula = !is_number && text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let formula = !is_number && text.starts_with(FORMULAS);
     let text = if formula { format!("'{text}") } else { text.to_owned() };
-    if text.contains(['"', ',', '\n', '\r']) {
+    if text.contains(['"', ',', ';', '\t', '\n', '\r']) {
         return format!("\"{}\"", text.replace('"', "\"\""));
     }
     text
@@ -166,5 +204,32 @@ mod tests {
         let expected = "a,b,c\r\n1,\"x,\"\"y\"\"\",\r\n-2,,'=1+1\r\n,,\"[\"\"d\"\"]\"\r\n";
         assert_eq!(csv(&rows), expected);
         assert_eq!(csv(&Value::Null), "\r\n");
+    }
+
+    #[test]
+    fn what_is_nested_has_columns_of_its_own() {
+        let rows = json!([
+            {"second": 0, "total_ms": {"add": 1.5}},
+            {"second": 1, "total_ms": {"find": 2, "add": 3}},
+            {"second": 2, "total_ms": {}},
+        ]);
+        let expected = "second,total_ms.add,total_ms.find\r\n0,1.5,\r\n1,3,2\r\n2,,\r\n";
+        assert_eq!(csv(&rows), expected);
+    }
+
+    #[test]
+    fn no_name_becomes_a_formula_or_a_cell_of_its_own() {
+        assert_eq!(cell("x;=HYPERLINK(0)"), "\"x;=HYPERLINK(0)\"");
+        for formula in ["=1", "＝1", "＋1", "－1", "＠1", "@a", "-a"] {
+            assert_eq!(cell(formula), format!("'{formula}"));
+        }
+        assert_eq!(cell("-1.5"), "-1.5");
+    }
+
+    #[test]
+    fn what_has_no_rows_is_refused_as_values() {
+        let none = || Answer::Json(json!({ "seconds": 1 }), "");
+        assert_eq!(sent(none(), true).status(), StatusCode::BAD_REQUEST);
+        assert_eq!(sent(none(), false).status(), StatusCode::OK);
     }
 }

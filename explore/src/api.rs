@@ -158,11 +158,18 @@ static ENDPOINTS: &[Endpoint] = &[
     ),
     endpoint!("/api/levels", ["store", "table", "probes"], "the shape of a table", tables::levels),
     endpoint!("/api/space", ["store"], "files of a store by what they are", space::space),
+    endpoint!("/api/space/chunks", ["store"], "the same, its rows the chunks", space::chunk_rows),
     endpoint!(
         "/api/sharing",
         ["store", "commits", "last", "pieces"],
         "pieces of the pack that commits share, and those of one alone",
         sharing::sharing
+    ),
+    endpoint!(
+        "/api/sharing/chunks",
+        ["store", "commits", "last", "pieces"],
+        "the same, its rows the chunks",
+        sharing::chunk_rows
     ),
     endpoint!(
         "/api/collection",
@@ -194,7 +201,26 @@ static ENDPOINTS: &[Endpoint] = &[
         "the same, its rows the blocks over time",
         traces::timeline
     ),
+    endpoint!(
+        "/api/trace/actions",
+        ["trace"],
+        "the same, its rows the actions of all prefixes",
+        traces::actions
+    ),
+    endpoint!(
+        "/api/trace/blocks",
+        ["trace"],
+        "the same, its rows the slowest blocks",
+        traces::blocks
+    ),
+    endpoint!("/api/trace/samples", ["trace"], "what the process used over time", traces::samples),
     endpoint!("/api/compare", ["traces"], "traces beside each other", traces::compare),
+    endpoint!(
+        "/api/compare/distributions",
+        ["traces"],
+        "time of a call by share of calls, of each run and action",
+        traces::distributions
+    ),
     endpoint!("/metrics", [], "figures for Prometheus", metrics::metrics),
 ];
 

@@ -36,7 +36,14 @@ pub fn metrics(state: &State, _: &Query, _: &Until) -> Made {
     add("varvite_explorer_requests_total", "Requests answered", String::new(), answered);
     let folders: Vec<&Path> = state.stores.iter().map(|it| &*it.source.folder).collect();
     for shown in &state.stores {
-        let store = format!("store=\"{}\"", label(&shown.source.name));
+        // Two series of one name and the same labels would be refused, with all others.
+        let name = &shown.source.name;
+        let like = state.stores.iter().filter(|it| it.source.name == *name);
+        let mut store = format!("store=\"{}\"", label(name));
+        if like.count() > 1 {
+            store =
+                format!("{store},folder=\"{}\"", label(&shown.source.folder.display().to_string()));
+        }
         let bytes: u64 = files(&shown.source.folder, &folders).iter().map(|file| file.bytes).sum();
         add("varvite_disk_bytes", "Bytes of the store's files", store.clone(), bytes as f64);
         let (mut is_open, writer) = (1.0, writer(&shown.source.folder));
@@ -69,7 +76,7 @@ pub fn metrics(state: &State, _: &Query, _: &Until) -> Made {
                 );
                 add("varvite_chunks", "Chunks of the pack", store.clone(), stats.chunks as f64);
                 add(
-                    "varvite_collections",
+                    "varvite_collections_total",
                     "Collections that ended",
                     store.clone(),
                     stats.generation as f64,
@@ -106,6 +113,8 @@ pub fn metrics(state: &State, _: &Query, _: &Until) -> Made {
         }
         add("varvite_store_up", "1 when the store can be read", store.clone(), is_open);
         if let Some(writer) = writer {
+            // Counters of another process are others.
+            let store = format!("{store},process=\"{}\"", writer.process);
             add(
                 "varvite_writer_rss_bytes",
                 "Memory of the writing process",

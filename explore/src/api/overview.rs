@@ -124,6 +124,7 @@ pub fn pulse(state: &State, query: &Query, _: &Until) -> Made {
     let store = state.store(query)?;
     let mut said = json!({
         "seconds": state.started.elapsed().as_secs_f64(), "writer": null, "damage": null, "revision": null,
+        "trace_bytes": state.traces.lengths(),
     });
     if let Some(writer) = writer(&store.source.folder) {
         let io: Map<String, Value> =

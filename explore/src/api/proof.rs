@@ -1,5 +1,7 @@
 //! Proofs of what is shown.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use serde_json::json;
 use varvite::context::{Configuration, hash::to_text};
 use varvite::proof::{self, Encoding};
@@ -43,9 +45,13 @@ fn make(state: &State, query: &Query) -> Result<Proven, Fault> {
     let made = recording.tree_proof()?;
     let bytes = made.encode(encoding)?;
     let commit = hash(&commit);
-    let name = format!("proof-{}.{ending}", commit.get(..12).unwrap_or(&commit));
     // As the program takes paths, in hexadecimal, which any step can be written in.
     let path: Vec<_> = path.iter().map(|step| super::text::hex(step)).collect();
+    // Two proofs of one commit have two names, or a browser would give the second one another than the command has.
+    let mut of_path = DefaultHasher::new();
+    path.hash(&mut of_path);
+    let start = commit.get(..12).unwrap_or(&commit);
+    let name = format!("proof-{start}-{:08x}.{ending}", of_path.finish() as u32);
     Ok(Proven {
         commit,
         root: to_text(&made.before.hash),

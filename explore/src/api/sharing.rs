@@ -176,3 +176,8 @@ fn listed(parts: &[SharedPart]) -> Vec<Value> {
         .map(|it| json!({ "commits": places(it.commits), "pieces": it.pieces, "bytes": it.bytes }))
         .collect()
 }
+
+/// `/api/sharing/chunks`.
+pub fn chunk_rows(state: &State, query: &Query, until: &Until) -> Made {
+    sharing(state, query, until).map(|answer| answer.with_rows("chunks"))
+}

@@ -107,3 +107,8 @@ pub fn space(state: &State, query: &Query, _: &Until) -> Made {
         "files",
     ))
 }
+
+/// `/api/space/chunks`.
+pub fn chunk_rows(state: &State, query: &Query, until: &Until) -> Made {
+    space(state, query, until).map(|answer| answer.with_rows("chunks"))
+}

@@ -63,6 +63,11 @@ impl Traces {
         self.0.iter().map(name).collect()
     }
 
+    /// How long each is: another number when one has grown, or is another.
+    pub fn lengths(&self) -> Vec<u64> {
+        self.0.iter().map(|one| one.look().1).collect()
+    }
+
     /// The sum of a trace. One that takes long is read on by a thread of its own, one for each trace at most, and is
     /// there when somebody asks again.
     fn summary(&self, number: u64, until: &Until) -> Result<Arc<Summary>, Fault> {
@@ -133,9 +138,13 @@ impl One {
     fn sum(&self) -> varvite::Result<Summary> {
         let folder =
             self.file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let name = self.file.file_name().unwrap_or_default().to_string_lossy();
-        let mut trace = Trace::open(&*OsDisk::new(folder)?, &name)?;
-        summarise(&mut trace, &name)
+        let name = self.file.file_name().unwrap_or_default();
+        let name = name.to_str().ok_or_else(|| {
+            let why = "the name of the trace is no UTF-8: rename the file, and give it again";
+            varvite::Error::invalid(why)
+        })?;
+        let mut trace = Trace::open(&*OsDisk::new(folder)?, name)?;
+        summarise(&mut trace, name)
     }
 }
 
@@ -170,8 +179,28 @@ pub fn timeline(state: &State, query: &Query, until: &Until) -> Made {
     summed(state, query, until, "timeline")
 }
 
-/// `/api/compare`.
-pub fn compare(state: &State, query: &Query, until: &Until) -> Made {
+/// `/api/trace/actions`.
+pub fn actions(state: &State, query: &Query, until: &Until) -> Made {
+    summed(state, query, until, "actions")
+}
+
+/// `/api/trace/blocks`.
+pub fn blocks(state: &State, query: &Query, until: &Until) -> Made {
+    summed(state, query, until, "worst_blocks")
+}
+
+/// `/api/trace/samples`.
+pub fn samples(state: &State, query: &Query, until: &Until) -> Made {
+    let summary = state.traces.summary(query.number("trace", 0, u64::MAX)?, until)?;
+    let points = summary.samples.iter().flat_map(|(name, points)| {
+        let row = move |(second, value): &(f64, u64)| json!({ "name": name, "second": second, "value": value });
+        points.iter().map(row)
+    });
+    Ok(Answer::Json(json!({ "samples": points.collect::<Vec<_>>() }), "samples"))
+}
+
+/// The runs that the query names, or the first ones.
+fn runs(state: &State, query: &Query, until: &Until) -> Result<Vec<Summary>, Fault> {
     let count = state.traces.0.len() as u64;
     let mut numbers = query.numbers("traces", COMPARED_MAX, count)?;
     if numbers.is_empty() {
@@ -180,10 +209,37 @@ pub fn compare(state: &State, query: &Query, until: &Until) -> Made {
     if numbers.len() < 2 {
         return Err(Fault::missing("two traces are needed: give some to the program with --trace"));
     }
-    let runs = numbers.iter().map(|number| Ok((*state.traces.summary(*number, until)?).clone()));
-    let compared = varvite_sight::trace::compare(runs.collect::<Result<_, Fault>>()?);
+    let names = state.traces.names();
+    let of = |number: &u64| {
+        let mut summary = (*state.traces.summary(*number, until)?).clone();
+        // Two files in two folders may have one name.
+        let is_named = |name: &&String| **name == summary.name;
+        if names.iter().filter(is_named).count() > 1 {
+            summary.name = format!("{} ({})", summary.name, number + 1);
+        }
+        Ok(summary)
+    };
+    numbers.iter().map(of).collect()
+}
+
+/// `/api/compare`.
+pub fn compare(state: &State, query: &Query, until: &Until) -> Made {
+    let compared = varvite_sight::trace::compare(runs(state, query, until)?);
     let mut said = value(&compared)?;
     let changes: Vec<_> = [&compared.worse, &compared.better].into_iter().flatten().collect();
     said["changes"] = json!(value(&changes)?);
     Ok(Answer::Json(said, "changes"))
+}
+
+/// `/api/compare/distributions`.
+pub fn distributions(state: &State, query: &Query, until: &Until) -> Made {
+    let mut rows = Vec::new();
+    for (number, run) in runs(state, query, until)?.iter().enumerate() {
+        for (action, points) in &run.distributions {
+            rows.extend(points.iter().map(|(us, share)| {
+                json!({ "run": number + 1, "name": run.name, "action": action, "share": share, "us": us })
+            }));
+        }
+    }
+    Ok(Answer::Json(json!({ "distributions": rows }), "distributions"))
 }

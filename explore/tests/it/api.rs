@@ -349,6 +349,29 @@ fn traces_are_summed_up_and_compared() {
     );
     let csv = String::from_utf8(world.get("/api/trace/ranges?format=csv").body).unwrap();
     assert!(csv.starts_with("action,from_us,calls,mean_us,max_us,total_ms\r\n"), "{csv}");
+    // What is nested has columns of its own, and what has no rows no empty file.
+    let first = |target: &str| {
+        let text = String::from_utf8(world.get(&format!("{target}?format=csv")).body).unwrap();
+        text.lines().next().unwrap().to_owned()
+    };
+    for (target, columns) in [
+        ("/api/trace", "latency.p99_us"),
+        ("/api/trace/activity", "total_ms.add"),
+        ("/api/trace/timeline", "p99_ms"),
+        ("/api/trace/blocks", "commit_ms"),
+        ("/api/trace/samples", "name,second,value"),
+        ("/api/compare/distributions", "run,name,action,share,us"),
+    ] {
+        assert!(first(target).contains(columns), "{target}: {}", first(target));
+    }
+    assert_eq!(world.get("/api/pulse?format=csv").status, 400);
+    // That one has grown is seen without reading it.
+    let before = world.json("/api/pulse")["trace_bytes"].clone();
+    let grown = world.folder.path().join("two.trace");
+    let bytes = std::fs::read(&grown).unwrap();
+    std::fs::write(&grown, [&bytes[..], &[0; 9]].concat()).unwrap();
+    assert_ne!(world.json("/api/pulse")["trace_bytes"], before);
+    std::fs::write(&grown, bytes).unwrap();
     let compared = world.json("/api/compare");
     assert_eq!(compared["runs"].as_array().unwrap().len(), 2);
     assert_eq!(world.get("/api/compare?traces=0").status, 404);
@@ -447,7 +470,13 @@ fn every_answer_is_as_the_schema_says() {
         "/api/trace/activity",
         "/api/trace/ranges",
         "/api/trace/timeline",
+        "/api/trace/actions",
+        "/api/trace/blocks",
+        "/api/trace/samples",
         "/api/compare",
+        "/api/compare/distributions",
+        "/api/space/chunks",
+        "/api/sharing/chunks",
     ] {
         let path = target.split('?').next().unwrap();
         seen.insert(path.to_owned());

@@ -45,6 +45,9 @@ export function change(query, replace = false) {
   go(view.screen, { ...view.query, ...query }, replace);
 }
 
+/** The link to what is shown now: of a screen that is looked at, with all of its state. */
+export const here = () => link(view.screen, view.query);
+
 export function url(path, query = {}) {
   const all = pairs(query);
   return path + (all ? "?" + all : "");
@@ -96,6 +99,15 @@ export function shown(raw) {
     // Bytes that are no text are shown one by one.
   }
   return bytes.map((it) => (it > 31 && it < 127 && it !== 92 ? String.fromCharCode(it) : "\\x" + it.toString(16).padStart(2, "0"))).join("");
+}
+
+/** A raw value as people write it, or as it is where it is no text. */
+export function plain(raw) {
+  try {
+    return decodeURIComponent(raw ?? "");
+  } catch {
+    return raw;
+  }
 }
 
 const grouped = new Intl.NumberFormat("en");

@@ -2,8 +2,8 @@
 import { ask } from "./lib.svelte.js";
 
 const POINTS = 300;
-/** `turns` counts how often the store was another than before. */
-export const pulse = $state({ on: true, revision: null, turns: 0, now: null, lost: false });
+/** `turns` counts how often the store was another than before, `traceTurns` how often the traces were. */
+export const pulse = $state({ on: true, revision: null, turns: 0, traces: null, traceTurns: 0, now: null, lost: false });
 /** What was seen so far, of the store that is looked at. */
 export const seen = { store: null, points: [] };
 
@@ -32,6 +32,11 @@ export async function look(store) {
     seen.points.push(now);
     if (seen.points.length > POINTS) seen.points.shift();
     pulse.now = now;
+    const traces = now.trace_bytes.join();
+    if (traces !== pulse.traces) {
+      if (pulse.traces !== null || hidden || performance.now() - begun > LATE) pulse.traceTurns++;
+      pulse.traces = traces;
+    }
     if (now.revision !== pulse.revision) {
       // The first one is of what was asked for at the same time, unless it comes late, as where the page was opened out of
       // sight: the store may have changed since.
