@@ -23,6 +23,8 @@ pub mod query;
 pub mod query_bytes;
 #[path = "../../engine/tests/it/store_files.rs"]
 pub mod store_files;
+#[path = "../../sight/tests/it/trace_bytes.rs"]
+pub mod sight_trace_bytes;
 #[path = "../../engine/tests/it/trace_bytes.rs"]
 #[allow(dead_code)]
 pub mod trace_bytes;

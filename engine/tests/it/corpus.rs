@@ -24,6 +24,8 @@ fn seeds() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     }
     seeds.insert("proof", proof_bytes::tests::seeds());
     seeds.insert("trace", vec![trace_bytes::recorded()]);
+    seeds
+        .insert("trace_sight", vec![trace_bytes::recorded(), trace_bytes::recorded_transactions()]);
     seeds.insert("query", vec![b"store=0&path=a/%ff%2f/b&limit=10&traces=0,1".to_vec()]);
     let mut random = Random::new(5);
     for name in STEPS {
