@@ -8,6 +8,7 @@ pub mod irmin;
 mod page;
 mod plot;
 pub mod replay;
+mod shown;
 pub mod summary;
 mod walks;
 

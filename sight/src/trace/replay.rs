@@ -8,12 +8,12 @@ use std::collections::HashMap;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use varvite::context::{CommitHash, CommitInfo, Limits, Merge, Order, Store, Tree, hash};
+use varvite::context::{CommitHash, CommitInfo, Limits, Merge, Order, Store, Tree};
 use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate};
 use varvite::{Batch, Error, Kind, Result, Session, Table, TableOptions, View};
 
 use super::drafts::Draft;
-use super::walks;
+use super::{shown, walks};
 use crate::timings::Latency;
 
 /// What a replay found.
@@ -211,7 +211,11 @@ impl Replay {
                 if !same(&answer, &call.answer) {
                     self.mismatch(
                         call,
-                        &format!("{} instead of {}", shown(&answer), shown(&call.answer)),
+                        &format!(
+                            "{} instead of {}",
+                            shown::answer(&answer),
+                            shown::answer(&call.answer)
+                        ),
                     );
                 }
             }
@@ -258,8 +262,9 @@ impl Replay {
         self.mismatches += 1;
         let number = self.calls;
         let action = call.action.name();
-        self.first_mismatch
-            .get_or_insert_with(|| format!("call {number}, {action} {}: {what}", place(call)));
+        self.first_mismatch.get_or_insert_with(|| {
+            format!("call {number}, {action} {}: {what}", shown::place(call))
+        });
     }
 
     /// Times `work`.
@@ -786,29 +791,4 @@ fn batch(updates: &[KeyUpdate]) -> Option<Batch> {
         };
     }
     Some(batch)
-}
-
-fn shown(answer: &Answer) -> String {
-    match answer {
-        Answer::Hash(bytes) => hash::to_text(bytes),
-        Answer::Digest(None) => "nothing".to_owned(),
-        Answer::Digest(Some(digest)) => {
-            format!("{} with the digest {:08x}", digest.length, digest.hash)
-        }
-        other => format!("{other:?}"),
-    }
-}
-
-/// What a call was on, for people.
-fn place(call: &Call) -> String {
-    let shown = call.arguments.iter().find_map(|argument| match argument {
-        Argument::Path(path) => {
-            let steps = path.iter().map(|step| step.escape_ascii().to_string());
-            Some(steps.collect::<Vec<_>>().join("/"))
-        }
-        Argument::Hash(bytes) => Some(hash::to_text(bytes)),
-        Argument::Bytes(bytes) => Some(bytes.escape_ascii().to_string()),
-        _ => None,
-    });
-    shown.unwrap_or_default()
 }

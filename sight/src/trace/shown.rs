@@ -1,0 +1,30 @@
+//! Calls and answers of traces, as people read them.
+
+use varvite::context::hash;
+use varvite::trace::{Answer, Argument, Call};
+
+/// An answer, for people.
+pub fn answer(answer: &Answer) -> String {
+    match answer {
+        Answer::Hash(bytes) => hash::to_text(bytes),
+        Answer::Digest(None) => "nothing".to_owned(),
+        Answer::Digest(Some(digest)) => {
+            format!("{} with the digest {:08x}", digest.length, digest.hash)
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// What a call was on, for people.
+pub fn place(call: &Call) -> String {
+    let shown = call.arguments.iter().find_map(|argument| match argument {
+        Argument::Path(path) => {
+            let steps = path.iter().map(|step| step.escape_ascii().to_string());
+            Some(steps.collect::<Vec<_>>().join("/"))
+        }
+        Argument::Hash(bytes) => Some(hash::to_text(bytes)),
+        Argument::Bytes(bytes) => Some(bytes.escape_ascii().to_string()),
+        _ => None,
+    });
+    shown.unwrap_or_default()
+}
