@@ -31,7 +31,7 @@ const browser = await chromium.launchPersistentContext(folder, {
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
 });
 const page = browser.pages()[0] ?? (await browser.newPage());
-page.on("console", (line) => ["error", "warning"].includes(line.type()) && !/40[0-9]|500/.test(line.text()) && expect(false, `console: ${line.text()}`));
+page.on("console", (line) => ["error", "warning"].includes(line.type()) && !/40[0-9]|50[03]/.test(line.text()) && expect(false, `console: ${line.text()}`));
 page.on("pageerror", (error) => expect(false, `script: ${error.message}`));
 page.on("request", (request) => expect(request.url().startsWith(url) || /^(data|blob):/.test(request.url()), `asks for ${request.url()}`));
 
