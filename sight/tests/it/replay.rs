@@ -432,6 +432,6 @@ fn branches_of_a_store_that_is_kept_stay() {
     assert_eq!((replay.outcome().mismatches, replay.outcome().skipped), (0, 2));
     let own = replay.end().0.unwrap();
     for name in [&b"main"[..], b"old"] {
-        assert_eq!(own.branch(name).unwrap(), Some(mine));
+        assert_eq!(own.branch(name).unwrap(), mine);
     }
 }

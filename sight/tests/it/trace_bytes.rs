@@ -1,7 +1,6 @@
 //! Traces of any bytes, summed up, compared, shown, replayed and converted; the body is that of the fuzz target `trace_sight`.
 
 use varvite::context::{Options, Store};
-use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::trace::Trace;
 use varvite::{Session, SessionOptions, TableOptions};
@@ -14,7 +13,7 @@ pub fn trace(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
     repair(&mut bytes);
     let disk = MemoryDisk::seeded(1);
-    if disk.replace("t", &bytes).is_err() {
+    if disk.replace("t", &bytes[..]).is_err() {
         return;
     }
     let Ok(mut whole) = Trace::open(&*disk, "t") else { return };
