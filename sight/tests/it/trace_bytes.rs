@@ -91,7 +91,7 @@ mod tests {
             (state >> 33) as usize % bound
         };
         let effort = std::env::var("VARVITE_EFFORT").ok().and_then(|it| it.parse::<usize>().ok());
-        for round in 0..3_000 * effort.unwrap_or(1) {
+        for round in 0..1_000 * effort.unwrap_or(1) {
             let mut bytes = seeds[round % seeds.len()].clone();
             for _ in 0..=below(4) {
                 let at = 32 + below(bytes.len() - 32);

@@ -196,7 +196,7 @@ fn machine(store: &Path) -> Value {
         "processor": first("/proc/cpuinfo", "model name"),
         "processors": std::thread::available_parallelism().map_or(0, usize::from),
         "memory": first("/proc/meminfo", "MemTotal"),
-        "file_system": system.map(|(_, kind, _)| kind),
+        "file_system": system.map(|(kind, _)| kind),
         "mount_options": system.map(|(_, options)| mount_options(options)),
     })
 }
