@@ -182,7 +182,7 @@ fn reach(module: &str, shown: &str, all: &mut [Found]) {
     let mut reached = Vec::new();
     for found in all.iter_mut().filter(|it| it.module == module) {
         found.is_public_module = true;
-        found.shown = shown.to_owned();
+        shown.clone_into(&mut found.shown);
         match &found.item {
             Item::Mod(below) if is_public(&below.vis) => {
                 let name = &below.ident;

@@ -1,4 +1,5 @@
 //! A clock for timings and traces: it is read twice in each call, so what a reading takes is a share of what they cost.
+#![allow(clippy::disallowed_methods)] // It is a clock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 /// ```
 #[derive(Clone)]
 pub struct Clock {
-    clock: quanta::Clock,
+    counter: quanta::Clock,
     begun: u64,
     /// Readings of the counter in a second.
     second: u64,
@@ -41,32 +42,32 @@ impl Clock {
     /// A clock that begins at 0.
     #[must_use]
     pub fn new() -> Clock {
-        let clock = quanta::Clock::new();
-        let (begun, readings) = (clock.raw(), 1 << 32);
-        let second = readings * 1_000_000_000 / clock.delta_as_nanos(0, readings).max(1);
+        let counter = quanta::Clock::new();
+        let (begun, readings) = (counter.raw(), 1 << 32);
+        let second = readings * 1_000_000_000 / counter.delta_as_nanos(0, readings).max(1);
         let (last, is_uneven) = (AtomicU64::new(begun), AtomicBool::new(false));
         let checks = Arc::new(Checks { begun: Instant::now(), last, is_uneven });
-        Clock { clock, begun, second, checks }
+        Clock { counter, begun, second, checks }
     }
 
     /// Nanoseconds since it was made.
     #[inline]
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        let reading = self.clock.raw();
+        let reading = self.counter.raw();
         // One that is behind the last is very far ahead here.
         if reading.wrapping_sub(self.checks.last.load(Ordering::Relaxed)) > self.second {
             return self.checked(reading);
         }
-        self.clock.delta_as_nanos(self.begun, reading)
+        self.counter.delta_as_nanos(self.begun, reading)
     }
 
     #[cold]
     fn checked(&self, reading: u64) -> u64 {
         let elapsed = self.checks.begun.elapsed();
         // Between the two the thread may have stood still.
-        let after = self.clock.raw();
-        let by_counter = [reading, after].map(|it| self.clock.delta_as_nanos(self.begun, it));
+        let after = self.counter.raw();
+        let by_counter = [reading, after].map(|it| self.counter.delta_as_nanos(self.begun, it));
         let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let off = OFF_MAX.as_nanos() as u64 + elapsed_ns / 100;
         let is_even = reading >= self.begun
@@ -114,7 +115,7 @@ mod tests {
     fn a_clock_goes_on_where_the_counter_jumped() {
         let clock = Clock::new();
         goes_on(&clock);
-        for begun in [clock.clock.raw() + (1 << 50), clock.clock.raw() >> 1] {
+        for begun in [clock.counter.raw() + (1 << 50), clock.counter.raw() >> 1] {
             let jumped = Clock { begun, ..Clock::new() };
             jumped.checks.last.store(begun, Ordering::Relaxed);
             goes_on(&jumped);
@@ -127,7 +128,7 @@ mod tests {
     #[test]
     fn a_clock_is_looked_after_once_a_second() {
         let clock = Clock::new();
-        assert!(clock.clock.delta_as_nanos(0, clock.second).abs_diff(1_000_000_000) < 1_000);
+        assert!(clock.counter.delta_as_nanos(0, clock.second).abs_diff(1_000_000_000) < 1_000);
         let before = clock.checks.last.load(Ordering::Relaxed);
         let late = Clock { second: 0, ..clock.clone() };
         goes_on(&late);

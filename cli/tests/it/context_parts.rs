@@ -93,8 +93,12 @@ fn compare(folders: &[&Path], arguments: &[&str]) -> (usize, usize) {
                 let expected = found(&whole);
                 let (code, all, _) = in_parts(arguments);
                 let missing: Vec<_> = expected.difference(&all).collect();
-                assert!(missing.is_empty(), "{file:?} at {at}: {missing:?} not in {all:?}");
-                assert_eq!(code == 3, !expected.is_empty(), "{file:?} at {at}");
+                assert!(
+                    missing.is_empty(),
+                    "{} at {at}: {missing:?} not in {all:?}",
+                    file.display()
+                );
+                assert_eq!(code == 3, !expected.is_empty(), "{} at {at}", file.display());
                 damages += usize::from(!expected.is_empty());
                 of_index +=
                     usize::from(whole["index_faults"].as_array().is_some_and(|it| !it.is_empty()));

@@ -1,5 +1,6 @@
 //! The binary as a user runs it: what it says, and how it ends.
 
+#![allow(clippy::format_collect)] // What tests write is short.
 #![allow(clippy::unwrap_used)] // a test may fail at any place, and says which
 
 /// How commits and paths are named.

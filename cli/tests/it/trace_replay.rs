@@ -87,7 +87,7 @@ fn trace_of_a_table(folder: &Path, store: &str, log: varvite::Log) {
     use varvite::{
         Batch, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent, TableOptions,
     };
-    let disk = OsDisk::create(&folder.join(store)).unwrap();
+    let disk = OsDisk::create(folder.join(store)).unwrap();
     let options = SessionOptions { log, ..SessionOptions::default() };
     let session = Session::create(disk, options.clone()).unwrap();
     let mut table = session.create_table("t", TableOptions::default()).unwrap();
@@ -104,8 +104,7 @@ fn trace_of_a_table(folder: &Path, store: &str, log: varvite::Log) {
     let recorder = Recorder::create(&traces, &format!("{store}.trace"), || 0).unwrap();
     let options = SessionOptions { recorder: Some(recorder.clone()), ..options };
     let session =
-        Session::open(OsDisk::new(&folder.join(format!("{store}.copy"))).unwrap(), options)
-            .unwrap();
+        Session::open(OsDisk::new(folder.join(format!("{store}.copy"))).unwrap(), options).unwrap();
     let mut table = match log {
         varvite::Log::None => {
             session.open_snapshot("one", &OpenSnapshot::default()).unwrap().take("t").unwrap()

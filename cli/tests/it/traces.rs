@@ -216,7 +216,9 @@ fn damage(file: &Path, bytes: &[u8]) {
     let places = all.windows(bytes.len()).enumerate().filter(|(_, it)| *it == bytes);
     let places: Vec<_> = places.map(|(at, _)| at).collect();
     assert!(!places.is_empty(), "{}", file.display());
-    places.into_iter().for_each(|at| all[at] ^= 1);
+    for at in places {
+        all[at] ^= 1;
+    }
     fs::write(file, all).unwrap();
 }
 

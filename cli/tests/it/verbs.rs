@@ -247,7 +247,7 @@ fn a_union_gets_on_however_little_is_merged_at_once() {
         let mut table = session.create_table(name, TableOptions::default()).unwrap();
         for n in 0..500_u32 {
             let key = format!("{n:05}{name}");
-            table.update(Batch::new().insert(key.as_bytes(), &[n as u8; 50_000])).unwrap();
+            table.update(Batch::new().insert(key.as_bytes(), &vec![n as u8; 50_000])).unwrap();
         }
         tables.push(table);
     }

@@ -539,8 +539,8 @@ mod tests {
     use crate::error::Kind;
     use crate::trace::Trace;
 
-    fn recorder(disk: Arc<dyn Disk>) -> Arc<Recorder> {
-        Recorder::create(&disk, "t", || 0).unwrap()
+    fn recorder(disk: &Arc<dyn Disk>) -> Arc<Recorder> {
+        Recorder::create(disk, "t", || 0).unwrap()
     }
 
     fn read(disk: &dyn Disk) -> Result<u64> {
@@ -552,7 +552,7 @@ mod tests {
     #[test]
     fn a_call_that_no_reader_takes_ends_the_recording() {
         let disk = MemoryDisk::seeded(1);
-        let recorder = recorder(disk.clone());
+        let recorder = recorder(&(disk.clone() as Arc<dyn Disk>));
         lock(&recorder.writing).frame_bytes_max = 300_000;
         recorder.mark(&"n".repeat(200_000));
         recorder.mark(&"n".repeat(300_001));
@@ -569,7 +569,7 @@ mod tests {
     #[test]
     fn nothing_is_written_behind_what_could_not_be_written() {
         let sim = SimDisk::new(1);
-        let recorder = recorder(sim.clone());
+        let recorder = recorder(&(sim.clone() as Arc<dyn Disk>));
         recorder.mark("first");
         assert_eq!(recorder.finish().unwrap(), 1);
         recorder.mark(&"lost".repeat(1_000));

@@ -169,7 +169,7 @@ impl Draw {
 /// A batch of what may fail to be joined, and of ranges, whose deletes are others where segments are others.
 fn drawn(draw: &mut Draw) -> Batch {
     let mut batch = Batch::new();
-    for _ in 0..draw.below(6) + 1 {
+    for _ in 0..=draw.below(6) {
         let key = [b'a' + draw.below(24) as u8];
         let mut value = vec![b'.'; draw.below(60) as usize + 1];
         let end = value.len() - 1;
@@ -191,9 +191,11 @@ fn drawn(draw: &mut Draw) -> Batch {
     batch
 }
 
-/// What each key is bound to, or that the operator does not say.
-fn bindings(table: &Table) -> Vec<Option<Option<Vec<u8>>>> {
-    (b'a'..b'a' + 33).map(|key| unless_stopped(|| table.get(&[key]))).collect()
+/// What each key is bound to that the operator says, and that it is bound to nothing; none where it does not say.
+fn bindings(table: &Table) -> Vec<Option<(bool, Vec<u8>)>> {
+    let found = |key| unless_stopped(|| table.get(&[key]));
+    let said = |value: Option<Vec<u8>>| (value.is_some(), value.unwrap_or_default());
+    (b'a'..b'a' + 33).map(|key| found(key).map(said)).collect()
 }
 
 /// Buffers end elsewhere when the log is applied again: after checkpoints that wrote them out, and ranges. So

@@ -71,14 +71,14 @@ fn state(store: &Path, snapshot: Option<&str>, only: &[String]) -> Result<State>
     let opened = if snapshot.is_none() && tables::is_live(&session)? {
         tables::live_tables_to_look(&session)?
     } else {
-        tables::read(&session, snapshot, Verify::Quick).map_err(nameless)?.tables
+        tables::read(&session, snapshot, Verify::Quick).map_err(|error| nameless(&error))?.tables
     };
     let named = opened.into_iter().map(|table| (table.name().to_owned(), table));
     Ok((session, named.filter(|(name, _)| only.is_empty() || only.contains(name)).collect()))
 }
 
 /// The same error where a snapshot is named by no flag.
-fn nameless(error: Error) -> Error {
+fn nameless(error: &Error) -> Error {
     let detail = error.detail().replace("choose one with --snapshot", "name the one that is meant");
     Error::new(error.kind(), detail)
 }

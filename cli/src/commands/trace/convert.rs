@@ -14,9 +14,10 @@ use varvite_sight::trace::irmin::{FromRows, ToRows};
 use super::open;
 use crate::exit::{Outcome, Verdict};
 use crate::input;
-use crate::output;
+
 use crate::print::{self, Format};
 use crate::sight::{Tracing, monotonic_ns};
+use crate::system::files;
 
 /// Turn a trace of Irmin's benchmarks into one of varvite, or one of varvite into Irmin's
 ///
@@ -127,7 +128,7 @@ fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
     while let Some(call) = trace.next_call()? {
         rows.extend(to.rows(&call));
     }
-    output::write_new(&arguments.out, &rows::encode(&rows))?;
+    files::write_new(&arguments.out, &rows::encode(&rows))?;
     Ok(Report {
         calls: trace.end().calls,
         rows: rows.len() as u64,

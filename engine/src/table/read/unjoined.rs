@@ -15,13 +15,13 @@ pub struct Unjoined {
     /// The newest, unless that is in a blob file; after [`Unjoined::join`] the whole.
     pub value: Vec<u8>,
     blob: Option<HeldBlob>,
-    older: Vec<Part>,
+    older: Vec<Older>,
     /// Of all that is older and in no blob file.
     bytes: Vec<u8>,
 }
 
 /// One that is older.
-enum Part {
+enum Older {
     /// In `bytes`, up to here.
     Until(usize),
     Blob(HeldBlob),
@@ -44,10 +44,10 @@ impl Unjoined {
     /// Adds an older entry, which has a value.
     pub fn add(&mut self, store: &SegmentStore, entry: EntryRef<'_>) -> Result<()> {
         self.older.push(if entry.kind == EntryKind::Blob {
-            Part::Blob(store.blob(entry.value)?)
+            Older::Blob(store.blob(entry.value)?)
         } else {
             self.bytes.extend_from_slice(entry.value);
-            Part::Until(self.bytes.len())
+            Older::Until(self.bytes.len())
         });
         Ok(())
     }
@@ -82,10 +82,10 @@ impl Unjoined {
         let mut start = 0;
         for part in &self.older {
             let older = match part {
-                Part::Until(end) => {
+                Older::Until(end) => {
                     Cow::Borrowed(&self.bytes[std::mem::replace(&mut start, *end)..*end])
                 }
-                Part::Blob(blob) => Cow::Owned(read(blob)?),
+                Older::Blob(blob) => Cow::Owned(read(blob)?),
             };
             let operator = operator.expect("a table with upserts has a merge operator");
             let newer = joined.as_deref().unwrap_or(&self.value);
