@@ -91,11 +91,11 @@ impl<'a> Chunks<'a> {
             let found = (self.first, self.last);
             let is_whole = chunk.base >= horizon.offset;
             let ends = |end: Seal| is_whole && (end.first_commit, end.last_commit) != found;
-            let expected = if horizon.standing(opening.last_commit) != offset {
-                Some("an opening that names the commit before it")
-            } else {
+            let expected = if horizon.standing(opening.last_commit) == offset {
                 end.is_some_and(ends)
                     .then_some("an end that names the first and the last commit in it")
+            } else {
+                Some("an opening that names the commit before it")
             };
             if let Some(expected) = expected {
                 outcome = outcome.and(Err(wrong(&chunk, expected)));
