@@ -121,7 +121,8 @@ fn a_file_that_stands_for_many_chunks_is_looked_at_once() {
     assert!(chunks.iter().filter(|chunk| chunk.count > 10).count() > 3, "{chunks:?}");
     let (early, late) = (&steps[10..20], &steps[70..]);
     let most = |steps: &[u64]| *steps.iter().max().unwrap();
-    assert!(most(late) < most(early) + 20, "{steps:?}");
+    // Each of the 60 that came between is marked, which is a step; looked at for each number, each would be two.
+    assert!(most(late) < most(early) + 90, "{steps:?}");
 }
 
 /// A collection that joins what six others left, between two commits.

@@ -709,34 +709,36 @@ mod tests {
         let disk = MemoryDisk::seeded(1);
         let session = Session::create(disk.clone(), SessionOptions::default()).unwrap();
         let options = TableOptions { blob_min_bytes: Some(300), ..TableOptions::default() };
-        let mut table = session.create_table("t", options).unwrap();
-        table.update(Batch::new().insert(b"key", &[7; 400])).unwrap();
-        let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
-        session.save_snapshot("s", content).unwrap();
-        let mut manifest = read_manifest(&*disk, session.store.identity, "s").unwrap();
-        drop(table);
+        for name in ["s", "t"] {
+            let mut table = session.create_table(name, options.clone()).unwrap();
+            table.update(Batch::new().insert(b"key", &[7; 400])).unwrap();
+            let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+            session.save_snapshot(name, content).unwrap();
+        }
+        let manifest = |name| read_manifest(&*disk, session.store.identity, name).unwrap();
+        let (first, mut second) = (manifest("s"), manifest("t"));
         session.close().unwrap();
+        // Of one manifest it would be refused.
+        let to = first.tables[0].segments().next().unwrap().id;
         let mut moved = None;
-        for meta in manifest.tables[0].segments_mut() {
+        for meta in second.tables[0].segments_mut() {
             for it in &mut meta.blobs {
-                moved = Some((it.file.id, meta.id));
-                it.file.id = meta.id;
+                moved = Some(std::mem::replace(&mut it.file.id, to));
             }
         }
-        let (from, to) = moved.unwrap();
-        disk.rename(&paths::blob(from), &paths::blob(to)).unwrap();
-        disk.replace(&paths::snapshot("s"), manifest.encode()).unwrap();
+        disk.rename(&paths::blob(moved.unwrap()), &paths::blob(to)).unwrap();
+        disk.replace(&paths::snapshot("t"), second.encode()).unwrap();
         let disk: Arc<dyn Disk> = disk;
         let mut part = Selection { most_bytes: Some(1), ..Selection::default() };
         let mut read = (0, 0);
-        for _ in 0..3 {
+        for _ in 0..9 {
             let report = check_selected(&disk, &part, |_| ControlFlow::Continue(())).unwrap();
             assert_eq!(report.findings, Vec::new());
             read = (read.0 + report.segments, read.1 + report.blob_files);
             let Some(next) = report.next else { break };
             part.from = next;
         }
-        assert_eq!(read, (1, 1), "each is read, and once");
+        assert_eq!(read, (2, 2), "each is read, and once");
     }
 
     /// Killed in a second attempt, too: what was the session is there whole, or is none.
