@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use varvite::cache::Cache;
 use varvite::disk::Access;
-use varvite::{Compression, Error, LoadOrder, Result, SessionOptions};
+use varvite::{Compression, Error, LoadOrder, Log, Result, SessionOptions};
 
 use crate::system::measure::disk_bytes;
 use crate::system::threads::Pool;
@@ -122,6 +122,25 @@ impl Sorting {
             LoadOrder::Any { memory_bytes: self.memory_mib << 20 }
         } else {
             LoadOrder::Sorted
+        }
+    }
+}
+
+/// What is promised of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogKind {
+    #[default]
+    None,
+    Written,
+    Synced,
+}
+
+impl From<LogKind> for Log {
+    fn from(kind: LogKind) -> Log {
+        match kind {
+            LogKind::None => Log::None,
+            LogKind::Written => Log::Written,
+            LogKind::Synced => Log::Synced,
         }
     }
 }

@@ -32,9 +32,9 @@ pub fn join(older: &[u8], newer: &[u8]) -> Vec<u8> {
     row.extend_from_slice(&[0; LENGTH_BYTES]);
     let mut left_out = 0;
     for value in [older, newer] {
-        left_out += omitted(value);
         let is_row = is_row(value);
         let is_full = self::is_row(older) && row.len() > ROW_BYTES_MAX;
+        // Those that are kept are the oldest: nothing is kept behind what is left out.
         if left_out > 0 || is_full {
             left_out += if is_row { parts(value).map_or(0, |it| it.len() as u64) } else { 1 };
         } else if is_row {
@@ -43,6 +43,7 @@ pub fn join(older: &[u8], newer: &[u8]) -> Vec<u8> {
             row.extend_from_slice(&(value.len() as u64).to_le_bytes());
             row.extend_from_slice(value);
         }
+        left_out += omitted(value);
     }
     row[MARK_BYTES..HEAD_BYTES].copy_from_slice(&left_out.to_le_bytes());
     row

@@ -281,7 +281,9 @@ fn flags_of_other_programs_lead_to_those_of_the_command_at_hand() {
     assert!(tip(&["table", "get", "S", "t", "k", "--where", "x"]).unwrap().contains("table scan"));
     assert!(tip(&["table", "restore", "S", "s", "--force"]).unwrap().contains("`--replace`"));
     assert!(tip(&["table", "scan", "--db", "S", "t"]).unwrap().contains("no flag"));
-    assert_eq!(tip(&["context", "log", "S", "--where", "x"]), None);
+    // That of the parser alone.
+    let of_none = tip(&["context", "log", "S", "--where", "x"]).unwrap_or_default();
+    assert!(!of_none.contains('`'), "{of_none}");
 }
 
 #[test]

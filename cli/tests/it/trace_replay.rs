@@ -10,15 +10,9 @@ use crate::traces::{recorded, run};
 
 /// Hashes of the commits of a store, the oldest first.
 fn commits(folder: &Path, store: &str) -> Vec<String> {
-    let said = run(folder, &format!("context log {store} --format json")).yes();
-    let mut all: Vec<String> = Vec::new();
-    for word in said.split('"').filter(|word| word.len() == 52 && word.starts_with("Co")) {
-        if !all.iter().any(|it| it == word) {
-            all.push(word.to_owned());
-        }
-    }
-    all.reverse();
-    all
+    let said = run(folder, &format!("context log {store} --format json")).json();
+    let all = said.as_array().unwrap().iter().rev();
+    all.map(|commit| commit["hash"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]

@@ -130,7 +130,7 @@ pub mod tests {
     #[test]
     fn session_file_and_manifest_are_read_and_written_as_ever() {
         let disk = MemoryDisk::seeded(1);
-        let mut story = Story::new(Arc::clone(&disk) as Arc<dyn Disk>);
+        let mut story = Story::plain(Arc::clone(&disk) as Arc<dyn Disk>);
         let save = Act::Save("one", &["a", "b"]);
         for act in [Act::Begin, Act::Create("a"), Act::Create("b"), Act::Update("a", 1, 12), save] {
             story.act(act).unwrap();

@@ -165,6 +165,8 @@ pub struct Story {
     /// What was exported last.
     parcel: Option<Arc<dyn Disk>>,
     pub saved: Snapshots,
+    /// Whether a table has compressed pages.
+    is_compressed: bool,
 }
 
 impl Story {
@@ -176,7 +178,13 @@ impl Story {
             views: Vec::new(),
             parcel: None,
             saved: Snapshots::new(),
+            is_compressed: true,
         }
+    }
+
+    /// One of which no table has compressed pages.
+    pub fn plain(disk: Arc<dyn Disk>) -> Story {
+        Story { is_compressed: false, ..Story::new(disk) }
     }
 
     fn session(&self) -> &Session {
@@ -211,7 +219,8 @@ impl Story {
             }
             Act::Create(name) => {
                 // One has compressed pages, and what is made of it.
-                let compression = if name == "a" { Compression::Fast } else { SETUP.compression };
+                let is_compressed = self.is_compressed && name == "a";
+                let compression = if is_compressed { Compression::Fast } else { SETUP.compression };
                 let options = TableOptions { compression, ..SETUP.table_options() };
                 let table = self.session().create_table(name, options)?;
                 self.tables.insert(name, (table, model::Table::default()));

@@ -316,6 +316,7 @@ fn recorded(folder: &Path) -> Vec<PathBuf> {
         let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
         let mut tree = store.empty_tree();
         for number in 0..30_u8 {
+            recorder.sample("rss_bytes", number.into());
             tree.add(&["a", "b", &number.to_string()], &[number]).unwrap();
             store.commit(&mut tree, &CommitInfo::new(&[], 0, "t", "m")).unwrap();
         }
@@ -349,7 +350,7 @@ fn traces_are_summed_up_and_compared() {
     );
     let csv = String::from_utf8(world.get("/api/trace/ranges?format=csv").body).unwrap();
     assert!(csv.starts_with("action,from_us,calls,mean_us,max_us,total_ms\r\n"), "{csv}");
-    // What is nested has columns of its own, and what has no rows no empty file.
+    // What is nested has columns of its own.
     let first = |target: &str| {
         let text = String::from_utf8(world.get(&format!("{target}?format=csv")).body).unwrap();
         text.lines().next().unwrap().to_owned()

@@ -6,12 +6,12 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use varvite::{
-    Batch, Error, LoadOrder, Log, Result, Session, SessionStats, SnapshotContent, Table,
-    TableOptions, Verify,
+    Batch, Error, LoadOrder, Result, Session, SessionStats, SnapshotContent, Table, TableOptions,
+    Verify,
 };
 
 use crate::exit::{Outcome, Verdict};
-use crate::flags::{CompressionKind, Tuning};
+use crate::flags::{CompressionKind, LogKind, Tuning};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::tables;
@@ -97,25 +97,6 @@ pub struct Run {
     log: LogKind,
     #[command(flatten)]
     tuning: Tuning,
-}
-
-/// What is promised of a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogKind {
-    #[default]
-    None,
-    Written,
-    Synced,
-}
-
-impl From<LogKind> for Log {
-    fn from(kind: LogKind) -> Log {
-        match kind {
-            LogKind::None => Log::None,
-            LogKind::Written => Log::Written,
-            LogKind::Synced => Log::Synced,
-        }
-    }
 }
 
 /// Bytes of the keys and values of so many entries.

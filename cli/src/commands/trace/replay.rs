@@ -16,9 +16,9 @@ use varvite_sight::trace::irmin::FromRows;
 use varvite_sight::trace::{Outcome as Found, Replay};
 
 use super::open;
-use crate::commands::bench::utxo::LogKind;
 use crate::commands::replay::blocks::IndexKind;
 use crate::exit::{Outcome, Verdict};
+use crate::flags::LogKind;
 use crate::print::{self, Format};
 use crate::sight::{self, monotonic_ns};
 use crate::store::context::Folder;
