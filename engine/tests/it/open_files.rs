@@ -375,7 +375,8 @@ fn a_lost_file_beside_a_failing_disk_is_no_deletion() {
     sim.remove(&format!("segments/{name}")).unwrap();
     let mut failed = 0;
     for fault in [Fault::Open, Fault::Read] {
-        for n in 1..40 {
+        // As far as there are calls, of which the last ones look at the manifest again.
+        for n in 1..400 {
             let reader = Session::open_read_only(Arc::clone(&sim) as _, options(4)).unwrap();
             sim.fail_at(n, fault);
             let error = reader.open_snapshot("s", &OpenSnapshot::default()).unwrap_err();
