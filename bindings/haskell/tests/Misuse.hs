@@ -157,7 +157,7 @@ instance ResolveValue Picky where
 
 raising :: Assertion
 raising = inMemory $ \session -> forM_ ["bad", "calls", "memory", "stack", "room"] $ \culprit -> do
-  table <- T.newTableWith small session
+  table <- T.newTableWith small {T.tableName = C.unpack culprit} session
   forM_ [0 .. 99] $ \number -> T.insert table (number :: Word64) (Picky "old")
   T.upsert table 7 (Picky culprit)
   failed <- throws (reading table) :: IO VarviteError
@@ -283,8 +283,8 @@ collected = inFolder $ \path -> do
  where
   abandon disk = do
     session <- T.openSession T.defaultSessionConfig disk
-    replicateM_ 50 $ do
-      table <- T.newTable session
+    forM_ [1 .. 50 :: Int] $ \number -> do
+      table <- T.newTableWith T.defaultTableConfig {T.tableName = show number} session
       T.insert table (Key "a") (Joined "b")
       refs <- T.lookupRefs table (V.fromList [Key "a"])
       cursor <- T.newCursor table

@@ -11,7 +11,8 @@ use crate::binary::{Ran, varvite};
 /// Runs a line of words, of which those in capitals are files in `folder`.
 pub fn run(folder: &Path, line: &str) -> Ran {
     let full = |word: &str| {
-        let is_file = word.starts_with(|it: char| it.is_ascii_uppercase());
+        // Hashes of commits begin so, too.
+        let is_file = word.starts_with(|it: char| it.is_ascii_uppercase()) && word.len() < 52;
         if is_file { folder.join(word).display().to_string() } else { word.to_owned() }
     };
     let words: Vec<String> = line.split(' ').map(full).collect();

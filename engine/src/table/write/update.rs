@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::range_delete::Expanded;
 use super::table::Table;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::order;
 use crate::table::buffer::{Batch, Combine, PREFETCHED, WriteBuffer};
 use crate::table::bytes::EntryRef;
@@ -264,10 +264,16 @@ pub(super) fn write_checkpoint_if_due<'a>(
     pace: Pace,
 ) -> Result<()> {
     let live = tables.clone().filter_map(|table| Some((table, table.live.as_ref()?)));
-    for (table, live) in live.clone() {
-        live.check_written_out(table.name(), || table.state())?;
-    }
     let Some((_, first)) = live.clone().next() else { return Ok(()) };
+    for (table, live) in live.clone() {
+        let Err(error) = live.check_written_out(table.name(), || table.state()) else { continue };
+        let is_over = matches!(error.kind(), Kind::Closed | Kind::Poisoned);
+        // Where each update has the table nobody else would go on, and what goes with the checkpoint may make room.
+        if !is_over && first.tables().is_checkpoint_due() {
+            let _ = first.tables().write_checkpoint(Pace::AtOnce);
+        }
+        return Err(error);
+    }
     if !first.tables().is_checkpoint_due() {
         return Ok(());
     }
