@@ -15,14 +15,19 @@ fn run(folder: &Path, line: &str) -> Ran {
     finish(command)
 }
 
-#[test]
-fn nothing_that_is_there_is_written_over() {
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
+/// Makes a context C and a trace T.
+fn make(folder: &Path) {
     run(folder, "context create C").yes();
     run(folder, "context put C main a 1").yes();
     run(folder, "bench context --accounts 20 --blocks 2 --reads 5 --updates 5 --memory --trace T")
         .yes();
+}
+
+#[test]
+fn nothing_that_is_there_is_written_over() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    make(folder);
     let before = ["C/control", "T"].map(|file| fs::read(folder.join(file)).unwrap());
     for line in [
         "proof make C main a -o C/control",
@@ -46,10 +51,7 @@ fn nothing_that_is_there_is_written_over() {
 fn what_a_command_that_fails_has_begun_is_gone() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    run(folder, "context create C").yes();
-    run(folder, "context put C main a 1").yes();
-    run(folder, "bench context --accounts 20 --blocks 2 --reads 5 --updates 5 --memory --trace T")
-        .yes();
+    make(folder);
     let trace = fs::read(folder.join("T")).unwrap();
     // A frame in the middle, so that the header is one of a trace.
     let mut bad = trace.clone();

@@ -355,9 +355,10 @@ impl OpenFiles {
     /// A place for a queue of reads, unless a quarter as many have one as files may be open: no file is closed for
     /// them, and those who look something up may be any number of threads.
     pub(crate) fn queue_place(&self) -> Option<QueuePlace> {
-        let before = self.pool.queues.fetch_add(1, Ordering::Relaxed);
-        let place = QueuePlace(Arc::clone(&self.pool));
-        (before < (self.pool.most() as u64 / 4).max(1)).then_some(place)
+        let most = (self.pool.most() as u64 / 4).max(1);
+        let more = |queues: u64| (queues < most).then_some(queues + 1);
+        let taken = self.pool.queues.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.is_ok().then(|| QueuePlace(Arc::clone(&self.pool)))
     }
 
     /// One file more is open that may not be closed, until it is unpinned.

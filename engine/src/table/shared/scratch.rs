@@ -15,7 +15,7 @@ pub struct Scratch {
     pub queue: Box<dyn Queue>,
     buffers: Vec<Buffer>,
     /// None where so many threads look something up that this one reads page after page.
-    _place: Option<QueuePlace>,
+    place: Option<QueuePlace>,
     /// For what all of that takes of the session's memory, a page for each read that may be under way.
     _charge: Option<Charge>,
 }
@@ -36,7 +36,12 @@ impl Scratch {
         if let Some(charge) = &charge {
             charge.set(depth as u64 * READ_BYTES);
         }
-        Ok(Scratch { queue, buffers: Vec::new(), _place: place, _charge: charge })
+        Ok(Scratch { queue, buffers: Vec::new(), place, _charge: charge })
+    }
+
+    /// Whether its reads are under way together.
+    pub fn reads_together(&self) -> bool {
+        self.place.is_some()
     }
 
     /// A buffer for one page.

@@ -727,7 +727,10 @@ impl SegmentStore {
     pub fn put_scratch(&self, scratch: Scratch) {
         assert!(scratch.queue.pending() == 0, "a scratch is kept only when its reads are done");
         if !self.closed.load(Ordering::Acquire) {
-            lock(&self.scratches).push(scratch);
+            let mut scratches = lock(&self.scratches);
+            // The last is taken first, and one that reads page after page only where threads need it.
+            let at = if scratch.reads_together() { scratches.len() } else { 0 };
+            scratches.insert(at, scratch);
         }
     }
 }
