@@ -4,7 +4,7 @@
 module Properties (tests) where
 
 import Common
-import Control.Monad (foldM, forM_, unless, void)
+import Control.Monad (foldM, forM_, unless, void, zipWithM)
 import qualified Data.ByteString as B
 import Data.List (sortOn)
 import Data.List.NonEmpty (NonEmpty (..))
@@ -254,8 +254,8 @@ commandsAgree commands = ioProperty $ inMemory $ \session -> do
 -- | Keys of several tables are joined, the leftmost as the newest.
 unionsAgree :: Bool -> [(Key, Joined)] -> [[(Key, Joined)]] -> [Positive Word64] -> Property
 unionsAgree isIncremental one more payments = ioProperty $ inMemory $ \session -> do
-  first <- made session one
-  rest <- mapM (made session) more
+  first <- made session 0 one
+  rest <- zipWithM (made session) [1 ..] more
   let models = map (foldl (\it (key, value) -> M.insertWith resolve key value it) M.empty) (one : more)
       expected = M.unionsWith resolve models
   united <- (if isIncremental then T.incrementalUnions else T.unions) (first :| rest)
@@ -275,8 +275,8 @@ unionsAgree isIncremental one more payments = ioProperty $ inMemory $ \session -
       , map V.toList inputs === map (map entry . M.toList) models
       ]
  where
-  made session pairs = do
-    table <- T.newTableWith small session
+  made session number pairs = do
+    table <- T.newTableWith small {T.tableName = show (number :: Int)} session
     T.upserts table (V.fromList pairs)
     pure table
   paid table (Positive credits) = do
@@ -286,8 +286,8 @@ unionsAgree isIncremental one more payments = ioProperty $ inMemory $ \session -
 -- | Without a merge operator the leftmost value stays.
 simpleAgrees :: [(Key, Maybe Word16)] -> [(Key, Maybe Word16)] -> Property
 simpleAgrees one other = ioProperty $ inMemory $ \session -> do
-  left <- Simple.newTableWith small session
-  right <- Simple.newTableWith small session
+  left <- Simple.newTableWith small {T.tableName = "left"} session
+  right <- Simple.newTableWith small {T.tableName = "right"} session
   Simple.updates left (V.fromList one)
   Simple.updates right (V.fromList other)
   let model = foldl (\it (key, value) -> M.alter (const value) key it) M.empty
