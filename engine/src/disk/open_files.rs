@@ -153,7 +153,7 @@ impl Listed {
 #[derive(Debug, Default)]
 struct Pool {
     open: Mutex<Listed>,
-    /// The most files that are open.
+    /// The most files that are open, queues of reads included.
     most: AtomicU64,
     /// Files that are open and may not be closed.
     pinned: AtomicU64,
@@ -185,9 +185,9 @@ impl Pool {
         }
         open.slots.push_back(Arc::downgrade(slot));
         open.note_added();
-        let pinned = self.pinned.load(Ordering::Relaxed) as usize;
+        let kept = self.pinned.load(Ordering::Relaxed) + self.queues.load(Ordering::Relaxed);
         let all = self.most();
-        let most = all.saturating_sub(pinned).max(all / 4).max(1);
+        let most = all.saturating_sub(kept as usize).max(all / 4).max(1);
         // A part of them at a time, so that a file opened costs no look at all others.
         if open.slots.len() > most && open.added > most / 2 {
             open.shed();
@@ -352,8 +352,8 @@ impl OpenFiles {
         self.pool.leave(slot);
     }
 
-    /// A place for a queue of reads, unless a quarter as many have one as files may be open: no file is closed for
-    /// them, and those who look something up may be any number of threads.
+    /// A place for a queue of reads, unless a quarter as many have one as files may be open: those who look something up
+    /// may be any number of threads. It counts as a file, for which another one is closed when the next is opened.
     pub(crate) fn queue_place(&self) -> Option<QueuePlace> {
         let most = (self.pool.most() as u64 / 4).max(1);
         let more = |queues: u64| (queues < most).then_some(queues + 1);

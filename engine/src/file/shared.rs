@@ -413,6 +413,32 @@ mod tests {
         assert!(read.open_file().is_some(), "what somebody may need stays");
     }
 
+    /// Each may take a descriptor.
+    #[test]
+    fn queues_of_reads_count_as_open_files() {
+        let memory = MemoryDisk::new();
+        let removals = Removals::new(true);
+        let disk: Arc<dyn Disk> = Arc::<MemoryDisk>::clone(&memory);
+        let counted = Counted::new(&disk, &removals, Some(8));
+        let files: Vec<_> = (0..20)
+            .map(|number| {
+                let path = format!("{number}");
+                memory.replace(&path, b"bytes").unwrap();
+                SharedFile::kept(&counted, path, Access::Buffered)
+            })
+            .collect();
+        let open_all = || {
+            files.iter().for_each(|file| drop(file.unchecked().unwrap()));
+            counted.files.open_count()
+        };
+        assert_eq!(open_all(), 8);
+        let places = [counted.queue_place(), counted.queue_place()];
+        assert!(places.iter().all(Option::is_some) && counted.queue_place().is_none());
+        assert_eq!(open_all(), 6);
+        drop(places);
+        assert_eq!(open_all(), 8);
+    }
+
     #[test]
     fn files_that_were_are_not_remembered() {
         let memory = MemoryDisk::new();

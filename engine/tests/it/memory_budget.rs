@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use varvite::cache::Cache;
 use varvite::disk::memory::MemoryDisk;
 use varvite::{
-    Batch, LoadOrder, Log, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions,
+    Batch, LoadOrder, Log, MergeOperator, OpenSnapshot, Session, SessionOptions, SnapshotContent,
+    TableOptions,
 };
 
 use crate::hooked_disk::{Call, HookedDisk};
@@ -326,5 +327,51 @@ fn a_cursor_counts_the_long_value_at_hand_and_lets_it_go() {
         assert!(after < 1 << 20, "{after} bytes when it is passed");
         drop(cursor);
         assert!(cache.stats().charged_bytes <= before);
+    }
+}
+
+/// Keys alone may be asked for their values, so that what the sources say of them is held, and counts.
+#[test]
+fn a_cursor_over_keys_counts_what_may_be_joined_and_lets_it_go() {
+    const LONG: usize = 4 << 20;
+    let cache = Cache::new(256 << 20);
+    let options = SessionOptions { cache: Some(Arc::clone(&cache)), ..Default::default() };
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+    session.pause_merges(u64::MAX);
+    // Each update ends a buffer.
+    let append = MergeOperator::new("append", |older, newer| [older, newer].concat());
+    let options = TableOptions { write_buffer_bytes: 64, ..TableOptions::default() };
+    let mut table = session.create_table("t", options.with_operator(append)).unwrap();
+    let short = [7; 64];
+    table.update(Batch::new().insert(b"a", &vec![1; LONG])).unwrap();
+    for key in [b"b", b"d"] {
+        table.update(Batch::new().insert(key, &short)).unwrap();
+        table.update(Batch::new().upsert(key, &short)).unwrap();
+    }
+    for _ in 0..5 {
+        table.update(Batch::new().upsert(b"c", &vec![2; LONG])).unwrap();
+    }
+    let before = cache.stats().charged_bytes;
+    let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded).unwrap();
+    let held = || cache.stats().charged_bytes - before;
+    for is_forward in [true, false] {
+        let mut step = || {
+            let key = if is_forward { cursor.next_key() } else { cursor.previous_key() };
+            key.unwrap().map(<[u8]>::to_vec)
+        };
+        let [first, last] = if is_forward { [b"b", b"d"] } else { [b"d", b"b"] };
+        if is_forward {
+            assert_eq!(step().as_deref(), Some(&b"a"[..]));
+            assert!(held() >= LONG as u64, "{} bytes at a value of {LONG}", held());
+        }
+        assert_eq!(step().as_deref(), Some(&first[..]));
+        assert!(held() < 1 << 20, "{} bytes behind it", held());
+        assert_eq!(step().as_deref(), Some(&b"c"[..]));
+        assert!(held() >= 5 * LONG as u64, "{} bytes at five of {LONG}", held());
+        assert_eq!(step().as_deref(), Some(&last[..]));
+        assert!(held() < 1 << 20, "{} bytes behind five", held());
+        if is_forward {
+            assert_eq!(step(), None);
+        }
     }
 }

@@ -545,3 +545,34 @@ fn steps_of_a_cursor_in_one_direction_are_one_call() {
         ]
     );
 }
+
+/// A step whose operator panicked gave nothing: its key's value is told with it, once it was given.
+#[test]
+fn a_step_that_panicked_is_made_again_by_another_call() {
+    let recording = Recording::new();
+    let session = recording.session();
+    let falls = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let once = Arc::clone(&falls);
+    let operator = MergeOperator::new("join", move |older, newer| {
+        assert!(!once.swap(false, std::sync::atomic::Ordering::SeqCst), "the operator fell over");
+        [older, newer].concat()
+    });
+    session.pause_merges(u64::MAX);
+    let options = TableOptions { write_buffer_bytes: 64, ..TableOptions::default() };
+    let mut table = session.create_table("t", options.with_operator(operator)).unwrap();
+    table.update(Batch::new().insert(b"a", b"1").insert(b"b", &[2; 64])).unwrap();
+    table.update(Batch::new().upsert(b"b", b"3")).unwrap();
+    let joined = [&[2; 64][..], b"3"].concat();
+    let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded).unwrap();
+    assert_eq!(cursor.next_key().unwrap(), Some(&b"a"[..]));
+    assert!(catch_unwind(AssertUnwindSafe(|| cursor.next().map(|_| ()))).is_err());
+    assert_eq!(cursor.value().unwrap(), b"1");
+    assert_eq!(cursor.next().unwrap(), Some((&b"b"[..], &joined[..])));
+    drop((cursor, table));
+    let calls = recording.calls();
+    let ranges: Vec<_> = calls.iter().filter(|call| call.action == Action::Range).collect();
+    let digest = |bytes: &[u8]| Digest::of_all([Some(bytes)]);
+    let told: Vec<_> = ranges.iter().map(|call| call.answer).collect();
+    let again = Answer::Digest(Some(digest(b"b").with(digest(&joined))));
+    assert_eq!(told, [Answer::Failed, again]);
+}

@@ -33,6 +33,11 @@ impl BufferFilter {
         BufferFilter { words: self.words.iter().map(|_| AtomicU64::new(0)).collect() }
     }
 
+    /// Whether what is noted in one is noted in the other.
+    pub fn is_shared_with(&self, other: &BufferFilter) -> bool {
+        Arc::ptr_eq(&self.words, &other.words)
+    }
+
     /// The word of a hash, and its three bits there.
     #[inline]
     fn place(&self, hash: u64) -> (&AtomicU64, u64) {

@@ -199,6 +199,11 @@ impl WriteBuffer {
         self.stale_keys
     }
 
+    /// Whether its keys go to the filter of `other`, of which it is a clone.
+    pub fn shares_filter(&self, other: &WriteBuffer) -> bool {
+        self.filter.is_shared_with(&other.filter)
+    }
+
     /// Makes the filter anew if keys of dropped drafts are a quarter of it; `hash` is that of a key.
     pub fn renew_filter(&mut self, hash: impl Fn(&[u8]) -> u64) {
         if self.stale_keys <= STALE_KEYS + self.entry_count / 4 {

@@ -228,12 +228,12 @@ impl Cursor {
 
     /// As [`Cursor::next`], without reading a value that is in a blob file or calling a merge operator.
     pub fn next_key(&mut self) -> Result<Option<&[u8]>> {
-        Ok(self.step(Direction::Forward)?.then_some(&self.key))
+        self.step_to_key(Direction::Forward)
     }
 
     /// As [`Cursor::previous`], without reading a value that is in a blob file or calling a merge operator.
     pub fn previous_key(&mut self) -> Result<Option<&[u8]>> {
-        Ok(self.step(Direction::Backward)?.then_some(&self.key))
+        self.step_to_key(Direction::Backward)
     }
 
     /// The value of the key that the last step gave, also after one that failed; reads it now if it is in a
@@ -301,12 +301,23 @@ impl Cursor {
         Ok(Bytes::from(value))
     }
 
+    /// A step without the value.
+    fn step_to_key(&mut self, direction: Direction) -> Result<Option<&[u8]>> {
+        let found = self.step(direction)?;
+        if found && !self.said[self.given].is_whole() {
+            // Nobody goes back to the key before, so that its value need not be kept for that.
+            self.let_go_of_value();
+        }
+        Ok(found.then_some(&self.key))
+    }
+
     /// A step with the value, which fails as if it had not been made.
     fn step_whole(&mut self, direction: Direction) -> Result<Option<(&[u8], &[u8])>> {
         if !self.step(direction)? {
             return Ok(None);
         }
         if !self.said[self.given].is_whole() {
+            self.count_values();
             // Until the value is there it stands where it stood, also when the host's operator panics.
             self.given = 1 - self.given;
             let before = match direction {
@@ -314,12 +325,9 @@ impl Cursor {
                 Direction::Backward => Gap::After,
             };
             let passed = (std::mem::replace(&mut self.gap, before), self.direction.take());
-            if let Err(error) = self.join(1 - self.given) {
-                if let Some(mut steps) = self.steps.take() {
-                    steps.fail();
-                }
-                return Err(error);
-            }
+            let steps = Unfinished(self.steps.take());
+            self.join(1 - self.given)?;
+            self.steps = steps.finish();
             (self.gap, self.direction) = passed;
             self.given = 1 - self.given;
             self.let_go_of_value();
@@ -614,6 +622,23 @@ impl Cursor {
             at_key = if self.advance(source, direction)? { self.at_key() } else { None };
         }
         Ok(is_bound)
+    }
+}
+
+/// Steps that failed, unless their last one comes to an end.
+struct Unfinished(Option<Box<Steps>>);
+
+impl Unfinished {
+    fn finish(mut self) -> Option<Box<Steps>> {
+        self.0.take()
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(steps) = &mut self.0 {
+            steps.fail();
+        }
     }
 }
 

@@ -62,7 +62,7 @@ impl Unjoined {
     /// Memory that it has.
     #[inline]
     pub fn held_bytes(&self) -> usize {
-        self.value.capacity() + self.bytes.capacity()
+        self.value.capacity() + self.bytes.capacity() + self.older.capacity() * size_of::<Older>()
     }
 
     /// Whether `value` is all of it.

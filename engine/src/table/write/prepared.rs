@@ -112,7 +112,9 @@ impl Prepared {
         let more = draft.table.active.entry_count().saturating_sub(own);
         // And those of steps that failed.
         let stale = draft.table.active.stale_keys().saturating_sub(table.active.stale_keys());
-        Leftover { keys: if draft.begun.is_empty() { more + stale } else { u64::MAX } }
+        // One that made its filter anew counts from there on, and what it left in the table's before is not known.
+        let is_known = draft.begun.is_empty() && draft.table.active.shares_filter(&table.active);
+        Leftover { keys: if is_known { more + stale } else { u64::MAX } }
     }
 
     /// The table as it will be.
