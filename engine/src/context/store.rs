@@ -239,7 +239,8 @@ impl Store {
     }
 
     /// An empty working tree of this store. Other than [`Tree::empty`] it spills to the pack what is
-    /// more than [`Options::tree_bytes`], and its observer is the store's.
+    /// more than [`Options::tree_bytes`], and its observer is the store's. What it spilled before the target of a
+    /// [collection](Store::collect) goes with that, since no commit has it: commit such a tree first.
     pub fn empty_tree(&self) -> Tree {
         let tree = Tree::stored(self.configuration(), self.load_from(), Slot::empty_directory());
         let recorder = self.options.recorder.as_ref();

@@ -87,7 +87,11 @@ pub struct CollectStatus {
 impl Store {
     /// Begins a collection: commits that the store took before `target` go, but for those that branches name
     /// and those that are pinned; all from `target` on stays, on every branch. [`Store::collect_step`] does
-    /// the work. Ends the last chunk, and a pause; five syncs or more.
+    /// the work. Ends the last chunk, and a pause; five syncs or more, and two reads for each pin, as has an opening
+    /// while a collection marks.
+    ///
+    /// A working tree that was never committed loses what it spilled before `target`, if it had more than
+    /// [`Options::tree_bytes`](crate::context::Options::tree_bytes): its reads and its commit give `Collected` from then on.
     ///
     /// `Invalid` while one is under way, `Missing` for an unknown commit, `Collected` for one that is no more.
     pub fn collect(&mut self, target: &CommitHash) -> Result<()> {

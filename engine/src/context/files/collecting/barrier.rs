@@ -67,8 +67,8 @@ impl<'a> Barrier<'a> {
         }
         Err(Error::new(
             Kind::Collected,
-            "the tree holds parts of a commit that was collected: check out one that was kept, and \
-             change that",
+            "the tree holds parts that were collected, of a commit that is gone or of its own that no \
+             commit had: check out a commit that was kept, and change that",
         ))
     }
 
