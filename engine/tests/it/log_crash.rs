@@ -540,7 +540,7 @@ fn every_failing_call_gives_an_error_and_the_log_loses_nothing() {
         drop(tale);
         let calls = sim.calls();
         let all: u64 = Fault::ALL.iter().map(|fault| calls.of(*fault)).sum();
-        let stride = all.div_ceil(setting("VARVITE_FAULTS", 3_000) / 4).max(1);
+        let stride = all.div_ceil(setting("VARVITE_FAULTS", 2_000) / 4).max(1);
         for fault in Fault::ALL {
             for n in (1..=calls.of(fault)).step_by(stride as usize) {
                 for lose in [false, true] {
