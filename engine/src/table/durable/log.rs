@@ -116,6 +116,8 @@ struct LogState {
     sent: u64,
     /// Bytes of the files that ended since it was opened, with those in blob files.
     ended: u64,
+    /// How much was logged when files were left to be removed last.
+    left: u64,
 }
 
 /// The log of an open session.
@@ -160,6 +162,7 @@ impl LogWriter {
             filled: 0,
             sent: 0,
             ended: 0,
+            left: 0,
         };
         Ok(LogWriter {
             store: Arc::clone(store),
@@ -369,9 +372,12 @@ impl LogWriter {
 
     /// How much was logged since it was opened, values in blob files too.
     pub fn logged(&self) -> u64 {
-        let state = lock(&self.state);
-        let current = state.file.written().offset.saturating_add(state.current.blob_bytes);
-        state.ended.saturating_add(current)
+        lock(&self.state).logged()
+    }
+
+    /// The same when files were left to be removed last.
+    pub fn logged_when_left(&self) -> u64 {
+        lock(&self.state).left
     }
 
     /// Bytes of log that table `id`, which is durable up to `from`, keeps from going: since the oldest file began that
@@ -399,7 +405,8 @@ impl LogWriter {
         let mut state = lock(&self.state);
         state.holds = if begins { state.holds + 1 } else { state.holds - 1 };
         if state.holds == 0 {
-            self.leave(std::mem::take(&mut state.held));
+            let held = std::mem::take(&mut state.held);
+            self.leave(&mut state, held);
         }
     }
 
@@ -411,15 +418,18 @@ impl LogWriter {
         let (older, unneeded): (Vec<_>, Vec<_>) =
             older.partition(|file| needed.contains(&file.number));
         state.older = older;
-        let unneeded = unneeded.iter().map(|file| file.number);
+        let unneeded: Vec<_> = unneeded.iter().map(|file| file.number).collect();
         if state.holds > 0 {
             state.held.extend(unneeded);
         } else {
-            self.leave(unneeded.collect());
+            self.leave(&mut state, unneeded);
         }
     }
 
-    fn leave(&self, numbers: Vec<u64>) {
+    fn leave(&self, state: &mut LogState, numbers: Vec<u64>) {
+        if !numbers.is_empty() {
+            state.left = state.logged();
+        }
         for number in numbers {
             let pins = Arc::clone(&self.pins);
             self.store.leave_long(paths::log_file(number), move || pins.unpin_logged(&[number]));
@@ -450,6 +460,11 @@ impl Drop for Leader<'_> {
 }
 
 impl LogState {
+    fn logged(&self) -> u64 {
+        let current = self.file.written().offset.saturating_add(self.current.blob_bytes);
+        self.ended.saturating_add(current)
+    }
+
     /// The records up to `ticket` are written.
     fn note_written(&mut self, ticket: u64) {
         self.done = ticket;
