@@ -495,6 +495,7 @@ impl LiveTables {
             drop(before);
             set(self.charge.as_ref(), bytes);
             log.retain(&numbers);
+            log.show_that_tables_are_live();
             Ok(())
         })
     }

@@ -313,7 +313,11 @@ impl LogWriter {
     pub fn sync(&self) -> Result<LogEnd> {
         let (file, number, position) = {
             let state = lock(&self.state);
-            let position = state.file.written();
+            let mut position = state.file.written();
+            if position.sequence <= 1 && state.file.synced() < position.offset {
+                // Nobody needs the record that begins the file, as long as nothing follows it.
+                position = Position::start();
+            }
             let end = LogEnd { file: state.current.number, position };
             if state.file.synced() >= position.offset {
                 return Ok(end);
@@ -328,6 +332,25 @@ impl LogWriter {
             state.file.note_synced(position.offset);
         }
         Ok(LogEnd { file: number, position })
+    }
+
+    /// Writes the record that begins the file, if there is none yet, after a checkpoint that names live tables: a log
+    /// with a record and no checkpoint has lost it, also before the first update. It is durable with what comes next;
+    /// where there is no room for it, that brings it.
+    pub fn show_that_tables_are_live(&self) {
+        let mut state = lock(&self.state);
+        let is_on_its_way = state.leading || state.pushed > state.done;
+        if is_on_its_way || state.file.written() != Position::start() {
+            return;
+        }
+        if state.file.write().is_err() && !state.file.is_poisoned() {
+            let before = state.before;
+            // A short record, refused only by a poisoned file.
+            let _ = state.file.push_with(|to| encode_begin(to, before));
+        }
+        if state.file.is_poisoned() {
+            self.store.poison();
+        }
     }
 
     /// Begins the next file. The old one is durable then, and takes no more records.

@@ -156,10 +156,8 @@ pub fn find(
                 found.leftovers.push(number);
                 continue;
             }
-            // The one before it had updates of live tables.
-            None if checkpoint.is_none() && follows_updates(scanned.before) => {
-                return Err(lost_checkpoint(disk, number));
-            }
+            // It has none before tables are live, see `LogWriter::show_that_tables_are_live`.
+            None if checkpoint.is_none() => return Err(lost_checkpoint(disk, number)),
             None => check_follows(&file, scanned.before, found.files.last())?,
         }
         found.tail_bytes = scanned.tail_bytes;
@@ -188,9 +186,19 @@ fn lost_checkpoint(disk: &dyn Disk, number: u64) -> Error {
     )
 }
 
-/// Whether a log file that follows one with this end follows one that had more than its first record.
-pub fn follows_updates(before: Option<LogEnd>) -> bool {
-    before.is_some_and(|before| before.position.sequence > 1)
+/// The checkpoint of the session `identity`, for whoever reads beside a writer; `None` where no table was ever live.
+/// `Corrupt` where the log says that there was one: by the same rule as an opening to write.
+pub fn checkpoint_beside(disk: &dyn Disk, identity: u64) -> Result<Option<Checkpoint>> {
+    let (checkpoint, found) = beside_writer(disk, identity, |checkpoint| match checkpoint {
+        Some(_) => Ok(()),
+        None => expect_none(disk, identity),
+    })?;
+    found.map(|()| checkpoint)
+}
+
+/// `Corrupt` where the log says that there was a checkpoint, for whoever has found none.
+pub fn expect_none(disk: &dyn Disk, identity: u64) -> Result<()> {
+    find(disk, identity, None, &mut |_, _| Ok(())).map(drop)
 }
 
 /// Goes on from `place`, through the files that were begun since; calls `each` with place and content of every

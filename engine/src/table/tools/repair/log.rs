@@ -224,8 +224,8 @@ impl Repairer<'_> {
                 records += 1;
                 Ok(())
             })?;
-            // It was copied for tables, whether they need it or not, or follows one that had updates of them.
-            is_told |= found.is_alone(number) || log_files::follows_updates(found.before);
+            // No file has a record before tables are live.
+            is_told |= found.end != Position::start();
         }
         let report: &mut Repaired = &mut self.report;
         if records > 0 || is_told {
