@@ -5,6 +5,7 @@
 //! what it is, and what a crash left at its end is no more than that.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use super::checkpoint::{Checkpoint, read_checkpoint};
@@ -242,6 +243,46 @@ pub fn log_numbers(disk: &dyn Disk) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
+/// What a log ends with where its last update is not whole. That is what a power cut leaves of an update before it was
+/// acknowledged, and what damage leaves of the last one that was: nothing tells them apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnfinishedUpdate {
+    /// The file, relative to the session.
+    pub file: String,
+    /// Where its whole updates end, in bytes.
+    pub at: u64,
+    /// How many bytes there are behind, up to the last that is not zero.
+    pub bytes: u64,
+}
+
+impl fmt::Display for UnfinishedUpdate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnfinishedUpdate { file, at, bytes } = self;
+        write!(
+            f,
+            "{file} ends at byte {at} with an update that is not whole ({bytes} bytes): one that is being written, or \
+             that a crash cut off; if it had been acknowledged, it is lost"
+        )
+    }
+}
+
+/// What the log ends with that was `found`, if that is not whole. Beside a writer, none where it has gone on since.
+pub fn unfinished(
+    disk: &dyn Disk,
+    identity: u64,
+    found: &FoundLog,
+) -> Result<Option<UnfinishedUpdate>> {
+    let Some(place) = found.place() else { return Ok(None) };
+    let at = place.end.position.offset;
+    let (file, path) = open(disk, identity, place.end.file)?;
+    let bytes = append::unfinished_bytes(&*file, at)?;
+    if bytes == 0 || scan_on(disk, identity, place, |_, _| Ok(()))?.end != place.end.position {
+        return Ok(None);
+    }
+    Ok(Some(UnfinishedUpdate { file: path, at, bytes }))
+}
+
 /// Whether log file `number` says that it follows itself: a copy has all in it that its tables need, and counts
 /// only where a checkpoint names it. One that is damaged says nothing.
 fn is_alone(disk: &dyn Disk, identity: u64, number: u64) -> Result<bool> {
@@ -342,6 +383,8 @@ pub struct Salvaged {
     pub damage: Option<Error>,
     /// How many records seem to lie behind the end.
     pub behind: u64,
+    /// How many bytes are there, up to the last that is not zero.
+    pub unfinished_bytes: u64,
 }
 
 impl Salvaged {
@@ -390,12 +433,15 @@ pub fn salvage(
     if let Some(error) = damage.as_ref().filter(|error| error.kind() == Kind::Io) {
         return Err(Error::new(Kind::Io, error.detail()));
     }
-    let behind = match disk.open(&path, Mode::Read, Access::Buffered) {
+    let (behind, unfinished_bytes) = match disk.open(&path, Mode::Read, Access::Buffered) {
         Err(error) if error.kind() == Kind::Io => return Err(error),
-        Err(_) => 0,
-        Ok(file) => append::count_behind(&*file, own, end.offset)?,
+        Err(_) => (0, 0),
+        Ok(file) => (
+            append::count_behind(&*file, own, end.offset)?,
+            append::unfinished_bytes(&*file, end.offset)?,
+        ),
     };
-    Ok(Salvaged { end, before, damage, behind })
+    Ok(Salvaged { end, before, damage, behind, unfinished_bytes })
 }
 
 /// Calls `each` with place and content of every record of the log file that ends at `end`, or has gone on
