@@ -14,6 +14,7 @@ use varvite::table::check::Selection;
 use varvite::table::{check, inspect};
 
 use super::context::check as context;
+use super::repair::Unfinished;
 use crate::advice::{self, CONTEXT_CHECK};
 use crate::exit::{self, Outcome, Verdict};
 use crate::print::{self, Format};
@@ -82,6 +83,7 @@ struct Report {
     live_tables: u64,
     log_records: u64,
     log_tail_bytes: u64,
+    log_unfinished: Option<Unfinished>,
     done: bool,
     next: Option<u64>,
 }
@@ -161,6 +163,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         live_tables: found.live_tables,
         log_records: found.log_records,
         log_tail_bytes: found.log_tail_bytes,
+        log_unfinished: found.log_unfinished.as_ref().map(Unfinished::from),
         done: found.next.is_none(),
         next: found.next,
     };
@@ -231,11 +234,12 @@ fn show(report: &Report, is_rest: bool) -> std::io::Result<()> {
     let verdict = match report.findings.len() {
         0 if !report.done => "sound so far ✓".to_owned(),
         0 if is_rest => "sound from there on ✓".to_owned(),
+        0 if report.log_unfinished.is_some() => "sound up to the end of the log ✓".to_owned(),
         0 => "sound ✓".to_owned(),
         1 => "1 finding ✗".to_owned(),
         count => format!("{count} findings ✗"),
     };
-    let rows = [
+    let mut rows = vec![
         ("verdict", verdict),
         ("snapshots", print::count(report.snapshots)),
         ("segments", print::count(report.segments)),
@@ -245,5 +249,6 @@ fn show(report: &Report, is_rest: bool) -> std::io::Result<()> {
         ("live tables", print::count(report.live_tables)),
         ("updates in the log", print::count(report.log_records)),
     ];
+    rows.extend(report.log_unfinished.as_ref().map(|it| ("the end of the log", it.sentence())));
     print::line(&print::record(&rows).to_string())
 }

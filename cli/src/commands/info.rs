@@ -149,26 +149,31 @@ fn of_tables(path: &Path) -> Result<Said> {
         Kind::Missing => Error::new(Kind::Corrupt, "the file session is lost"),
         _ => error,
     });
-    let (mut snapshots, mut state) = (Vec::new(), State::default());
+    let (mut snapshots, mut state) = (Vec::new(), None);
     if let Some(session) = or_damage(opened, &mut damage)? {
         snapshots = or_damage(session.list_snapshots(), &mut damage)?;
         // Several snapshots and no head: none of them is the newest state.
         state = match State::of(&session, None) {
-            Err(error) if error.kind() == Kind::Invalid => State::default(),
-            state => or_damage(state, &mut damage)?,
+            Err(error) if error.kind() == Kind::Invalid => Some(State::default()),
+            state => or_damage(state.map(Some), &mut damage)?,
         };
     }
     let broken = snapshots.iter().find_map(|snapshot| snapshot.damage.clone());
     let damage = damage.or(broken);
-    let tables: Vec<_> = state.tables.iter().map(|table| table.name.as_str()).collect();
+    // What cannot be read is not known, which is another thing than that there is none.
+    let unknown = || "not known".to_owned();
+    let live = state.as_ref().map(|state| state.live);
+    let snapshot = state.as_ref().and_then(|state| state.snapshot.clone());
+    let tables: Option<Vec<_>> =
+        state.as_ref().map(|state| state.tables.iter().map(|table| table.name.as_str()).collect());
     let names: Vec<_> = snapshots.iter().map(|snapshot| snapshot.name.as_str()).collect();
     let rows = vec![
-        ("its state", state.place()),
-        ("tables of it", some_of(&tables)),
+        ("its state", state.as_ref().map_or_else(unknown, State::place)),
+        ("tables of it", tables.as_ref().map_or_else(unknown, |tables| some_of(tables))),
         ("snapshots", some_of(&names)),
     ];
     let json = json!({
-        "live": state.live, "snapshot": state.snapshot, "tables": tables, "snapshots": names,
+        "live": live, "snapshot": snapshot, "tables": tables, "snapshots": names,
     });
     let next = match damage {
         Some(_) => format!("{CHECK} says all that is damaged"),

@@ -9,6 +9,7 @@ use clap::Args;
 use serde::Serialize;
 use varvite::Error;
 use varvite::disk::Disk;
+use varvite::table::check::UnfinishedUpdate;
 use varvite::table::repair::{self, RepairOptions};
 
 use crate::advice::told;
@@ -50,6 +51,31 @@ struct Report {
     copied_bytes: u64,
     log_records: u64,
     log_records_behind: u64,
+    log_unfinished: Option<Unfinished>,
+}
+
+/// An update at the end of the log that is not whole.
+#[derive(Serialize)]
+pub struct Unfinished {
+    file: String,
+    at: u64,
+    bytes: u64,
+    #[serde(skip)]
+    sentence: String,
+}
+
+impl From<&UnfinishedUpdate> for Unfinished {
+    fn from(update: &UnfinishedUpdate) -> Unfinished {
+        let UnfinishedUpdate { file, at, bytes, .. } = update;
+        Unfinished { file: file.clone(), at: *at, bytes: *bytes, sentence: update.to_string() }
+    }
+}
+
+impl Unfinished {
+    /// What is to be said of it.
+    pub fn sentence(&self) -> String {
+        self.sentence.clone()
+    }
 }
 
 #[derive(Serialize)]
@@ -134,6 +160,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         copied_bytes: found.moved.copied_bytes,
         log_records: found.log_records,
         log_records_behind: found.log_records_behind,
+        log_unfinished: found.log_unfinished.as_ref().map(Unfinished::from),
     };
     let verdict = Verdict::sound(report.whole);
     match format {
@@ -167,9 +194,13 @@ fn show(report: &Report) -> std::io::Result<()> {
         print::line(&format!("live table {} is not whole; {left_out} of it left out", table.name))?;
     }
     let names: Vec<_> = report.live_tables.iter().map(|table| table.name.as_str()).collect();
-    let verdict = if report.whole { "nothing was lost ✓" } else { "not all was kept ✗" };
+    let verdict = match report.log_unfinished {
+        _ if !report.whole => "not all was kept ✗",
+        Some(_) => "nothing was lost up to the end of the log ✓",
+        None => "nothing was lost ✓",
+    };
     let session = if report.session_was_lost { "made anew, it was lost" } else { "sound" };
-    let rows = [
+    let mut rows = vec![
         ("verdict", verdict.to_owned()),
         ("the file session", session.to_owned()),
         ("snapshots kept", report.snapshots.join(", ")),
@@ -179,5 +210,6 @@ fn show(report: &Report) -> std::io::Result<()> {
         ("read and kept", print::bytes(report.bytes)),
         ("of which had to be copied", print::bytes(report.copied_bytes)),
     ];
+    rows.extend(report.log_unfinished.as_ref().map(|it| ("the end of the log", it.sentence())));
     print::line(&print::record(&rows).to_string())
 }

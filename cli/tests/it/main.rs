@@ -44,6 +44,8 @@ mod limits;
 mod live;
 /// `bench` and `demo`.
 mod load;
+/// Files of a store that are gone, or written over.
+mod lost;
 /// Commands that documents and transcripts name.
 mod named;
 /// What is piped, and in which formats.

@@ -257,6 +257,24 @@ pub fn count_behind(file: &dyn File, identity: u64, end: u64) -> Result<u64> {
     Ok(count)
 }
 
+/// How many bytes there are behind `end`, where the records of a file end, up to the last that is not zero: of a record
+/// that is not whole.
+pub fn unfinished_bytes(file: &dyn File, end: u64) -> Result<u64> {
+    let mut window = Window::new(file, file.len()?);
+    let (mut next, mut last) = (end, end);
+    while next < window.file_end {
+        let bytes = window.at(next, SCAN_BYTES)?;
+        if bytes.is_empty() {
+            break;
+        }
+        if let Some(place) = bytes.iter().rposition(|byte| *byte != 0) {
+            last = next + place as u64 + 1;
+        }
+        next += bytes.len() as u64;
+    }
+    Ok(last - end)
+}
+
 /// What is found where a damaged file is read to its end.
 pub enum Remnant<'a> {
     /// The payload of a record whose head is that of its place, at so many bytes; and whether it is as it was

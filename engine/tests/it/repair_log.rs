@@ -346,3 +346,45 @@ fn a_failing_read_is_no_damage() {
     }
     assert!(failed > 60, "{failed}");
 }
+
+/// The end of the log: an update that a power cut took a part of before it was acknowledged, and one that was damaged
+/// after, look alike. So neither is a finding or a loss, and where the whole updates end is told.
+#[test]
+fn an_update_that_is_not_whole_at_the_end_of_the_log_is_told() {
+    let disk = MemoryDisk::seeded(1);
+    lives(&disk, 0..3);
+    let name = log_file(3);
+    let sound = disk.bytes(&name).unwrap();
+    let told = |bytes: &[u8]| {
+        disk.replace(&name, bytes).unwrap();
+        let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+        let report = check(&shared, |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!(report.findings, Vec::new());
+        let (found, repaired) = repaired(&disk);
+        assert!(repaired.losses.is_empty(), "{repaired:?}");
+        assert_eq!(report.log_unfinished, repaired.log_unfinished);
+        (found.len(), report.log_unfinished)
+    };
+    assert_eq!(told(&sound), (6, None), "zeros behind the end are none");
+    let last = sound.iter().rposition(|byte| *byte != 0).unwrap();
+    for damaged in [last, last - 19, last - 19 - HEAD] {
+        let mut bytes = sound.clone();
+        bytes[damaged] ^= 0x55;
+        let (found, unfinished) = told(&bytes);
+        let unfinished = unfinished.expect("there are bytes behind the end");
+        assert_eq!((found, &unfinished.file), (5, &name));
+        assert_eq!(unfinished.at + unfinished.bytes, last as u64 + 1);
+        let said = unfinished.to_string();
+        assert!(said.contains(&format!("{name} ends at byte {}", unfinished.at)), "{said}");
+        assert!(said.contains("if it had been acknowledged, it is lost"), "{said}");
+    }
+    // A record behind it that knows that it was synced makes it damage.
+    let first = HEADER + HEAD + sound[HEADER + HEAD..].iter().position(|it| *it == 4).unwrap();
+    let mut bytes = sound.clone();
+    bytes[first] ^= 0x55;
+    disk.replace(&name, bytes).unwrap();
+    let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+    let report = check(&shared, |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!((report.findings.len(), report.log_unfinished), (1, None));
+    assert!(repaired(&disk).1.log_unfinished.is_none());
+}

@@ -454,11 +454,8 @@ fn left_over(disk: &dyn Disk, is_marked: bool) -> Result<Vec<String>> {
     Ok(left)
 }
 
-/// Why the root folder has no file `session`.
-fn no_session(disk: &dyn Disk) -> Result<Error> {
-    if let Some(error) = unfinished(disk)? {
-        return Ok(error);
-    }
+/// A file in the folders of a session.
+fn file_of_session(disk: &dyn Disk) -> Result<Option<String>> {
     for folder in [SEGMENTS, SNAPSHOTS, LOG] {
         let names = match disk.list(folder) {
             // Or a file of somebody's.
@@ -466,10 +463,37 @@ fn no_session(disk: &dyn Disk) -> Result<Error> {
             names => names?,
         };
         if let Some(name) = names.iter().find(|name| is_ours(folder, name)) {
-            // Unless somebody began to make one while this looked.
-            let begun = unfinished(disk)?;
-            return Ok(begun.unwrap_or_else(|| lost_session(disk, &format!("{folder}/{name}"))));
+            return Ok(Some(format!("{folder}/{name}")));
         }
+    }
+    Ok(None)
+}
+
+/// What an error means to whoever reads the file `session`: beside the files of a session, another file in its place is
+/// damage. Elsewhere it may be somebody's.
+fn damaged_session(disk: &dyn Disk, error: Error) -> Error {
+    let is_damage = match error.kind() {
+        Kind::Corrupt => true,
+        Kind::Invalid => matches!(file_of_session(disk), Ok(Some(_))),
+        _ => false,
+    };
+    if !is_damage {
+        return error;
+    }
+    Error::new(Kind::Corrupt, error.detail()).advice(
+        "put it back from a copy, which may be of any age, or have `varvite repair` make a new store of what is there",
+    )
+}
+
+/// Why the root folder has no file `session`.
+fn no_session(disk: &dyn Disk) -> Result<Error> {
+    if let Some(error) = unfinished(disk)? {
+        return Ok(error);
+    }
+    if let Some(path) = file_of_session(disk)? {
+        // Unless somebody began to make one while this looked.
+        let begun = unfinished(disk)?;
+        return Ok(begun.unwrap_or_else(|| lost_session(disk, &path)));
     }
     Ok(Error::missing(format!(
         "{} is not a varvite session: it has no file called session; give the folder of one",
@@ -490,13 +514,16 @@ pub fn read_session(disk: &dyn Disk) -> Result<(u64, u64)> {
         }
         file => file?,
     };
-    let mut bytes = [0; SESSION_BYTES];
-    file.read_exact_at(0, &mut bytes)?;
-    let found = decode_session(&bytes)?;
-    if file.len()? != bytes.len() as u64 {
-        return Err(Error::corrupt(SESSION, bytes.len() as u64, "the end", "more bytes"));
-    }
-    Ok(found)
+    let read = || {
+        let mut bytes = [0; SESSION_BYTES];
+        file.read_exact_at(0, &mut bytes)?;
+        let found = decode_session(&bytes)?;
+        if file.len()? != bytes.len() as u64 {
+            return Err(Error::corrupt(SESSION, bytes.len() as u64, "the end", "more bytes"));
+        }
+        Ok(found)
+    };
+    read().map_err(|error| damaged_session(disk, error))
 }
 
 /// The bytes of the session's file. Format document: `docs/format/session.md`.

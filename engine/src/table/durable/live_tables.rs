@@ -439,12 +439,15 @@ impl LiveTables {
     /// Ends a table's being live. `Locked` while somebody has it open. Writes a checkpoint.
     pub fn remove(self: &Arc<Self>, name: &str) -> Result<()> {
         self.log_writer()?;
-        let _changing = lock(&self.changing);
+        let mut steps = lock(&self.changing);
         // Nobody opens it meanwhile.
         let _opened = self.open(Some(name))?;
         let (mut entries, next_id) = self.entries();
-        entries.remove(name);
+        let removed = entries.remove(name);
         self.write(entries, next_id, &NamedSegments::new())?;
+        if let Some(removed) = removed {
+            steps.let_go(removed.record.id);
+        }
         self.store.remove_long();
         Ok(())
     }
@@ -492,6 +495,7 @@ impl LiveTables {
             drop(before);
             set(self.charge.as_ref(), bytes);
             log.retain(&numbers);
+            log.show_that_tables_are_live();
             Ok(())
         })
     }

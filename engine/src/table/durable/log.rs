@@ -116,6 +116,8 @@ struct LogState {
     sent: u64,
     /// Bytes of the files that ended since it was opened, with those in blob files.
     ended: u64,
+    /// How much was logged when files were left to be removed last.
+    left: u64,
 }
 
 /// The log of an open session.
@@ -160,6 +162,7 @@ impl LogWriter {
             filled: 0,
             sent: 0,
             ended: 0,
+            left: 0,
         };
         Ok(LogWriter {
             store: Arc::clone(store),
@@ -310,7 +313,11 @@ impl LogWriter {
     pub fn sync(&self) -> Result<LogEnd> {
         let (file, number, position) = {
             let state = lock(&self.state);
-            let position = state.file.written();
+            let mut position = state.file.written();
+            if position.sequence <= 1 && state.file.synced() < position.offset {
+                // Nobody needs the record that begins the file, as long as nothing follows it.
+                position = Position::start();
+            }
             let end = LogEnd { file: state.current.number, position };
             if state.file.synced() >= position.offset {
                 return Ok(end);
@@ -325,6 +332,25 @@ impl LogWriter {
             state.file.note_synced(position.offset);
         }
         Ok(LogEnd { file: number, position })
+    }
+
+    /// Writes the record that begins the file, if there is none yet, after a checkpoint that names live tables: a log
+    /// with a record and no checkpoint has lost it, also before the first update. It is durable with what comes next;
+    /// where there is no room for it, that brings it.
+    pub fn show_that_tables_are_live(&self) {
+        let mut state = lock(&self.state);
+        let is_on_its_way = state.leading || state.pushed > state.done;
+        if is_on_its_way || state.file.written() != Position::start() {
+            return;
+        }
+        if state.file.write().is_err() && !state.file.is_poisoned() {
+            let before = state.before;
+            // A short record, refused only by a poisoned file.
+            let _ = state.file.push_with(|to| encode_begin(to, before));
+        }
+        if state.file.is_poisoned() {
+            self.store.poison();
+        }
     }
 
     /// Begins the next file. The old one is durable then, and takes no more records.
@@ -369,9 +395,12 @@ impl LogWriter {
 
     /// How much was logged since it was opened, values in blob files too.
     pub fn logged(&self) -> u64 {
-        let state = lock(&self.state);
-        let current = state.file.written().offset.saturating_add(state.current.blob_bytes);
-        state.ended.saturating_add(current)
+        lock(&self.state).logged()
+    }
+
+    /// The same when files were left to be removed last.
+    pub fn logged_when_left(&self) -> u64 {
+        lock(&self.state).left
     }
 
     /// Bytes of log that table `id`, which is durable up to `from`, keeps from going: since the oldest file began that
@@ -399,7 +428,8 @@ impl LogWriter {
         let mut state = lock(&self.state);
         state.holds = if begins { state.holds + 1 } else { state.holds - 1 };
         if state.holds == 0 {
-            self.leave(std::mem::take(&mut state.held));
+            let held = std::mem::take(&mut state.held);
+            self.leave(&mut state, held);
         }
     }
 
@@ -411,15 +441,18 @@ impl LogWriter {
         let (older, unneeded): (Vec<_>, Vec<_>) =
             older.partition(|file| needed.contains(&file.number));
         state.older = older;
-        let unneeded = unneeded.iter().map(|file| file.number);
+        let unneeded: Vec<_> = unneeded.iter().map(|file| file.number).collect();
         if state.holds > 0 {
             state.held.extend(unneeded);
         } else {
-            self.leave(unneeded.collect());
+            self.leave(&mut state, unneeded);
         }
     }
 
-    fn leave(&self, numbers: Vec<u64>) {
+    fn leave(&self, state: &mut LogState, numbers: Vec<u64>) {
+        if !numbers.is_empty() {
+            state.left = state.logged();
+        }
         for number in numbers {
             let pins = Arc::clone(&self.pins);
             self.store.leave_long(paths::log_file(number), move || pins.unpin_logged(&[number]));
@@ -450,6 +483,11 @@ impl Drop for Leader<'_> {
 }
 
 impl LogState {
+    fn logged(&self) -> u64 {
+        let current = self.file.written().offset.saturating_add(self.current.blob_bytes);
+        self.ended.saturating_add(current)
+    }
+
     /// The records up to `ticket` are written.
     fn note_written(&mut self, ticket: u64) {
         self.done = ticket;

@@ -5,6 +5,7 @@
 //! what it is, and what a crash left at its end is no more than that.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use super::checkpoint::{Checkpoint, read_checkpoint};
@@ -156,10 +157,8 @@ pub fn find(
                 found.leftovers.push(number);
                 continue;
             }
-            // The one before it had updates of live tables.
-            None if checkpoint.is_none() && follows_updates(scanned.before) => {
-                return Err(lost_checkpoint(disk, number));
-            }
+            // It has none before tables are live, see `LogWriter::show_that_tables_are_live`.
+            None if checkpoint.is_none() => return Err(lost_checkpoint(disk, number)),
             None => check_follows(&file, scanned.before, found.files.last())?,
         }
         found.tail_bytes = scanned.tail_bytes;
@@ -188,9 +187,19 @@ fn lost_checkpoint(disk: &dyn Disk, number: u64) -> Error {
     )
 }
 
-/// Whether a log file that follows one with this end follows one that had more than its first record.
-pub fn follows_updates(before: Option<LogEnd>) -> bool {
-    before.is_some_and(|before| before.position.sequence > 1)
+/// The checkpoint of the session `identity`, for whoever reads beside a writer; `None` where no table was ever live.
+/// `Corrupt` where the log says that there was one: by the same rule as an opening to write.
+pub fn checkpoint_beside(disk: &dyn Disk, identity: u64) -> Result<Option<Checkpoint>> {
+    let (checkpoint, found) = beside_writer(disk, identity, |checkpoint| match checkpoint {
+        Some(_) => Ok(()),
+        None => expect_none(disk, identity),
+    })?;
+    found.map(|()| checkpoint)
+}
+
+/// `Corrupt` where the log says that there was a checkpoint, for whoever has found none.
+pub fn expect_none(disk: &dyn Disk, identity: u64) -> Result<()> {
+    find(disk, identity, None, &mut |_, _| Ok(())).map(drop)
 }
 
 /// Goes on from `place`, through the files that were begun since; calls `each` with place and content of every
@@ -232,6 +241,46 @@ pub fn log_numbers(disk: &dyn Disk) -> Result<Vec<u64>> {
     let mut numbers: Vec<_> = names.iter().filter_map(|name| paths::log_number(name)).collect();
     order::sort_by(&mut numbers, Ord::cmp);
     Ok(numbers)
+}
+
+/// What a log ends with where its last update is not whole. That is what a power cut leaves of an update before it was
+/// acknowledged, and what damage leaves of the last one that was: nothing tells them apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnfinishedUpdate {
+    /// The file, relative to the session.
+    pub file: String,
+    /// Where its whole updates end, in bytes.
+    pub at: u64,
+    /// How many bytes there are behind, up to the last that is not zero.
+    pub bytes: u64,
+}
+
+impl fmt::Display for UnfinishedUpdate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnfinishedUpdate { file, at, bytes } = self;
+        write!(
+            f,
+            "{file} ends at byte {at} with an update that is not whole ({bytes} bytes): one that is being written, or \
+             that a crash cut off; if it had been acknowledged, it is lost"
+        )
+    }
+}
+
+/// What the log ends with that was `found`, if that is not whole. Beside a writer, none where it has gone on since.
+pub fn unfinished(
+    disk: &dyn Disk,
+    identity: u64,
+    found: &FoundLog,
+) -> Result<Option<UnfinishedUpdate>> {
+    let Some(place) = found.place() else { return Ok(None) };
+    let at = place.end.position.offset;
+    let (file, path) = open(disk, identity, place.end.file)?;
+    let bytes = append::unfinished_bytes(&*file, at)?;
+    if bytes == 0 || scan_on(disk, identity, place, |_, _| Ok(()))?.end != place.end.position {
+        return Ok(None);
+    }
+    Ok(Some(UnfinishedUpdate { file: path, at, bytes }))
 }
 
 /// Whether log file `number` says that it follows itself: a copy has all in it that its tables need, and counts
@@ -334,6 +383,8 @@ pub struct Salvaged {
     pub damage: Option<Error>,
     /// How many records seem to lie behind the end.
     pub behind: u64,
+    /// How many bytes are there, up to the last that is not zero.
+    pub unfinished_bytes: u64,
 }
 
 impl Salvaged {
@@ -382,12 +433,15 @@ pub fn salvage(
     if let Some(error) = damage.as_ref().filter(|error| error.kind() == Kind::Io) {
         return Err(Error::new(Kind::Io, error.detail()));
     }
-    let behind = match disk.open(&path, Mode::Read, Access::Buffered) {
+    let (behind, unfinished_bytes) = match disk.open(&path, Mode::Read, Access::Buffered) {
         Err(error) if error.kind() == Kind::Io => return Err(error),
-        Err(_) => 0,
-        Ok(file) => append::count_behind(&*file, own, end.offset)?,
+        Err(_) => (0, 0),
+        Ok(file) => (
+            append::count_behind(&*file, own, end.offset)?,
+            append::unfinished_bytes(&*file, end.offset)?,
+        ),
     };
-    Ok(Salvaged { end, before, damage, behind })
+    Ok(Salvaged { end, before, damage, behind, unfinished_bytes })
 }
 
 /// Calls `each` with place and content of every record of the log file that ends at `end`, or has gone on

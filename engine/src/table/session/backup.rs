@@ -77,7 +77,7 @@ impl Session {
         if !store.read_only {
             self.live.log_writer()?;
         }
-        let checkpoint = read_checkpoint(&*store.disk, store.identity)?;
+        let checkpoint = log_files::checkpoint_beside(&*store.disk, store.identity)?;
         if checkpoint.is_none() {
             return Err(Error::missing(format!(
                 "{} has no live tables to back up; a snapshot is exported",

@@ -15,7 +15,7 @@ use crate::table::durable::folder::lost_among;
 use crate::table::durable::snapshot::{TableRecord, named_files};
 use crate::table::durable::{
     Checkpoint, LiveRecord, LogPlace, LogPoint, LogRecord, Opened, ShapeCut, log_files,
-    no_live_table, read_checkpoint, scan,
+    no_live_table, scan,
 };
 use crate::table::runs::blob::BlobMeta;
 use crate::table::shared::{OpenSnapshot, Verify, paths};
@@ -120,7 +120,7 @@ impl Session {
         if !self.store.read_only {
             return self.live.names();
         }
-        let checkpoint = read_checkpoint(&*self.store.disk, self.store.identity)?;
+        let checkpoint = log_files::checkpoint_beside(&*self.store.disk, self.store.identity)?;
         let records = checkpoint.into_iter().flat_map(|checkpoint| checkpoint.tables);
         Ok(records.map(|record| record.table.name).collect())
     }
@@ -263,6 +263,9 @@ impl Session {
             }
         }
         if let (Some(name), true) = (name, replays.is_empty()) {
+            if checkpoint.is_none() {
+                log_files::expect_none(&*self.store.disk, self.store.identity)?;
+            }
             let tables = checkpoint.map_or(&[][..], |checkpoint| &checkpoint.tables);
             let names = tables.iter().map(|record| record.table.name.as_str());
             return Err(no_live_table(name, names));

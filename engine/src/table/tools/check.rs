@@ -14,6 +14,7 @@ use crate::table::durable::folder::{
     lost_file, lost_session, lost_snapshots, names_in, read_manifest, read_session, snapshot_names,
     told_identities, unfinished,
 };
+pub use crate::table::durable::log_files::UnfinishedUpdate;
 use crate::table::durable::{Checkpoint, CheckpointTag, LogRecord, log_files, read_tag, verify};
 use crate::table::runs::SegmentMeta;
 use crate::table::runs::blob::BlobMeta;
@@ -64,8 +65,11 @@ pub struct Report {
     pub live_tables: u64,
     /// Updates that the log has since the checkpoint.
     pub log_records: u64,
-    /// Bytes after the log's end, which a crash left before they were acknowledged.
+    /// Bytes after the log's end, which no update claims: mostly zeros.
     pub log_tail_bytes: u64,
+    /// The update at the log's end that is not whole, if there is one. That is no finding: what a power cut leaves of an
+    /// update that was not acknowledged looks like this, too.
+    pub log_unfinished: Option<UnfinishedUpdate>,
     /// The number of the file that comes next, when the check ended before the last one: see [`Selection::from`].
     pub next: Option<u64>,
     /// What says that a newer release wrote a file, which is no damage.
@@ -678,7 +682,11 @@ pub(super) fn check_log(
         }
     };
     match found {
-        Ok(found) => (report.log_records, report.log_tail_bytes) = (records, found.tail_bytes),
+        Ok(found) => {
+            (report.log_records, report.log_tail_bytes) = (records, found.tail_bytes);
+            // Its writer may have removed the file since.
+            report.log_unfinished = log_files::unfinished(disk, identity, &found).ok().flatten();
+        }
         Err(error) => {
             let user = User::of_live(checkpoint.as_ref(), |_| true);
             report.add(paths::LOG, &error, &user);

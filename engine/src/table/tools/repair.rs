@@ -13,7 +13,7 @@ mod log;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::check::told_identity;
+use super::check::{UnfinishedUpdate, told_identity};
 use crate::disk::{Disk, entropy};
 use crate::error::{Error, Kind, Result};
 use crate::table::durable::folder::{lost_snapshots, read_manifest, read_session, snapshot_names};
@@ -95,6 +95,9 @@ pub struct Repaired {
     pub log_records: u64,
     /// Records that seem to lie behind a bad one in its file, and cannot be read for it.
     pub log_records_behind: u64,
+    /// The update at the log's end that is not whole, if there is one, and was left out. That is no loss that is known: a
+    /// power cut leaves the same of an update that was not acknowledged.
+    pub log_unfinished: Option<UnfinishedUpdate>,
 }
 
 /// Makes a new session in the root folder of `target`, which is empty, of what is whole in the one in

@@ -75,11 +75,26 @@ pub(super) struct CheckpointSteps {
     charge: Option<Charge>,
     /// What is yet to be made durable, the newest first.
     unsynced: Vec<Unsynced>,
-    /// How much was logged when log files were removed last, while some wait for that.
-    removed: Option<u64>,
+    /// How much was logged when log files were removed last.
+    removed: u64,
 }
 
 impl CheckpointSteps {
+    /// The table of this id was deleted: nobody needs what was written out of it.
+    pub(super) fn let_go(&mut self, id: u64) {
+        if self.written.remove(&id).is_some()
+            && let Some(charge) = &self.charge
+        {
+            charge.set(self.written.values().map(|(record, _)| bytes_of(record)).sum());
+        }
+    }
+
+    /// Lets go of all that was written out.
+    fn let_all_go(&mut self) {
+        self.written.clear();
+        self.charge = None;
+    }
+
     fn next(&mut self, phase: Phase, unsynced: Vec<Unsynced>) {
         (self.phase, self.count, self.unsynced) = (phase, unsynced.len() as u64, unsynced);
         self.passed += 1;
@@ -116,7 +131,7 @@ impl LiveTables {
         let Some(mut steps) = try_lock(&self.changing) else { return Ok(()) };
         let log = self.log_writer()?;
         let is_owed = self.is_owed.load(Ordering::Acquire);
-        self.remove_some_of_log(&mut steps, log.logged());
+        self.remove_some_of_log(&mut steps, log);
         if log.is_due() {
             self.store.write(|| log.roll())?;
             if !is_owed {
@@ -138,14 +153,16 @@ impl LiveTables {
 
     /// Removes log files that no checkpoint needs, in pieces: one, or as many as the bytes are worth that were logged
     /// since. So those that wait grow no more than the log.
-    fn remove_some_of_log(&self, steps: &mut CheckpointSteps, logged: u64) {
+    fn remove_some_of_log(&self, steps: &mut CheckpointSteps, log: &LogWriter) {
+        let logged = log.logged();
         if !self.store.has_long() {
-            steps.removed = None;
             return;
         }
-        let since = logged.saturating_sub(steps.removed.unwrap_or(logged));
+        // What was logged before they came does not count: none may have waited then.
+        let before = steps.removed.max(log.logged_when_left());
+        let since = logged.saturating_sub(before);
         self.store.remove_some_of_long(since.saturating_mul(REMOVED_PER_BYTE));
-        steps.removed = Some(logged);
+        steps.removed = logged;
     }
 
     /// A log file began, so that a checkpoint is owed. Calls nothing of the disk.
@@ -222,7 +239,7 @@ impl LiveTables {
                     let record = record(&entry, of, &shape, base.as_deref(), &mut named);
                     let charge = steps.charge.take().or_else(|| self.store.charge());
                     if let Some(charge) = &charge {
-                        charge.add(record.table.segments().map(record_bytes).sum());
+                        charge.add(bytes_of(&record));
                     }
                     steps.charge = charge;
                     steps.written.insert(entry.record.id, (record, named));
@@ -283,8 +300,23 @@ impl LiveTables {
         found.into_values().rev().collect()
     }
 
-    /// Writes the checkpoint.
+    /// Writes the checkpoint. Where there is no room for it, without what was written out for it: nothing durable
+    /// names that, so it goes, and the tables keep their part of the log until the next one.
     fn finish(&self, steps: &mut CheckpointSteps) -> Result<()> {
+        match self.write_with(steps) {
+            Err(error) if error.is_no_space() && !steps.written.is_empty() => {
+                steps.let_all_go();
+                self.write_with(steps)?;
+            }
+            written => written?,
+        }
+        *steps = CheckpointSteps { removed: steps.removed, ..CheckpointSteps::default() };
+        self.is_owed.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes the checkpoint of all tables as they stand now, and of those that were written out.
+    fn write_with(&self, steps: &CheckpointSteps) -> Result<()> {
         let (entries, next_id) = self.entries();
         let count = entries.len() as u64;
         self.store.observe((Operation::Checkpoint, ""), count, || {
@@ -296,11 +328,13 @@ impl LiveTables {
                 renewed.insert(name, LiveTable { record, ..entry });
             }
             self.write(renewed, next_id, &named)
-        })?;
-        *steps = CheckpointSteps { removed: steps.removed, ..CheckpointSteps::default() };
-        self.is_owed.store(false, Ordering::Release);
-        Ok(())
+        })
     }
+}
+
+/// About what a record takes that waits for its checkpoint.
+fn bytes_of(record: &LiveRecord) -> u64 {
+    record.table.segments().map(record_bytes).sum()
 }
 
 /// The record of a table that is durable up to `from` by `shape` and `base`.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Holder, Repaired, RepairedTable, Repairer};
+use super::{Holder, Repaired, RepairedTable, Repairer, UnfinishedUpdate};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::Position;
 use crate::format::codec::Decoder;
@@ -66,6 +66,13 @@ impl Repairer<'_> {
             })?;
             before = Some(LogEnd { file: number, position: found.end });
             self.report.log_records_behind += found.behind;
+            // Of the last file: what comes after another says where that one ends.
+            let is_unfinished = found.damage.is_none() && found.unfinished_bytes > 0;
+            self.report.log_unfinished = is_unfinished.then(|| UnfinishedUpdate {
+                file: paths::log_file(number),
+                at: found.end.offset,
+                bytes: found.unfinished_bytes,
+            });
             let is_short = listed.is_some_and(|end| {
                 let (found, named) = (found.end, end.position);
                 found != named && !(is_last_listed && found.offset > named.offset)
@@ -224,8 +231,8 @@ impl Repairer<'_> {
                 records += 1;
                 Ok(())
             })?;
-            // It was copied for tables, whether they need it or not, or follows one that had updates of them.
-            is_told |= found.is_alone(number) || log_files::follows_updates(found.before);
+            // No file has a record before tables are live.
+            is_told |= found.end != Position::start();
         }
         let report: &mut Repaired = &mut self.report;
         if records > 0 || is_told {

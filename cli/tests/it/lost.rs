@@ -1,0 +1,160 @@
+//! Stores of which a file is gone or written over: whoever reads has the newest state, or ends with 3.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::binary::{text, varvite};
+
+/// A store with a live table, a snapshot of an older state, and several log files, each named by the checkpoint.
+fn live(dir: &Path) {
+    let dir = text(dir);
+    varvite(&["table", "put", dir, "t", "k", "old", "--create", "--live"]).yes();
+    varvite(&["table", "snapshot", "create", dir, "s"]).yes();
+    varvite(&["table", "put", dir, "t", "k", "new"]).yes();
+    varvite(&["table", "put", dir, "t", "l", "newer"]).yes();
+    varvite(&["table", "create", dir, "empty"]).yes();
+}
+
+/// Every file of a folder, relative to it.
+fn files(dir: &Path, below: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir.join(below)).unwrap() {
+        let entry = entry.unwrap();
+        let path = below.join(entry.file_name());
+        if entry.path().is_dir() {
+            files(dir, &path, found);
+        } else {
+            found.push(path);
+        }
+    }
+}
+
+fn copied(from: &Path, to: &Path) {
+    let mut found = Vec::new();
+    files(from, Path::new(""), &mut found);
+    for path in found {
+        fs::create_dir_all(to.join(&path).parent().unwrap()).unwrap();
+        fs::copy(from.join(&path), to.join(&path)).unwrap();
+    }
+}
+
+const READS: [&[&str]; 6] = [
+    &["table", "get", "DIR", "t", "k"],
+    &["table", "scan", "DIR", "t"],
+    &["table", "dump", "DIR", "t"],
+    &["table", "count", "DIR", "t"],
+    &["table", "stat", "DIR", "t"],
+    &["table", "list", "DIR"],
+];
+
+fn read(dir: &Path, line: &[&str]) -> crate::binary::Ran {
+    let line: Vec<_> = line.iter().map(|it| if *it == "DIR" { text(dir) } else { it }).collect();
+    varvite(&line)
+}
+
+#[test]
+fn commands_that_read_never_fall_back_to_an_older_state() {
+    let folder = TempDir::new().unwrap();
+    let sound = folder.path().join("sound");
+    live(&sound);
+    let mut all = Vec::new();
+    files(&sound, Path::new(""), &mut all);
+    assert!(all.len() > 6, "{all:?}");
+    let newest = READS.map(|line| read(&sound, line).yes());
+    assert_eq!(newest[0], "new\n");
+    let mut told = 0;
+    for (number, path) in all.iter().enumerate() {
+        let dir = folder.path().join(format!("without-{number}"));
+        copied(&sound, &dir);
+        fs::remove_file(dir.join(path)).unwrap();
+        for (line, newest) in READS.iter().zip(&newest) {
+            let ran = read(&dir, line);
+            if ran.code == 3 {
+                told += 1;
+            } else {
+                assert_eq!((ran.code, &ran.out), (0, newest), "{line:?} without {path:?}: {ran:?}");
+            }
+        }
+        if path != Path::new("checkpoint") {
+            continue;
+        }
+        let says = ["checkpoint of the session at", "is not there", "`varvite repair`"];
+        for line in READS {
+            read(&dir, line).error(3, &says);
+        }
+        let backup = folder.path().join("backup");
+        varvite(&["backup", text(&dir), text(&backup)]).error(3, &says);
+        assert!(!backup.exists());
+        assert_eq!(
+            varvite(&["table", "get", text(&dir), "t", "k", "--snapshot", "s"]).yes(),
+            "old\n"
+        );
+        let info = varvite(&["info", text(&dir)]);
+        assert!(info.code == 3 && says.iter().all(|it| info.out.contains(it)), "{info:?}");
+        assert!(info.out.contains("its state\tnot known\ntables of it\tnot known\n"), "{info:?}");
+        let info = varvite(&["info", text(&dir), "--format", "json"]);
+        let told: serde_json::Value = serde_json::from_str(&info.out).unwrap();
+        assert_eq!((&told["live"], &told["tables"]), (&json!(null), &json!(null)));
+    }
+    assert!(told > 12, "{told}");
+}
+
+#[test]
+fn a_session_that_was_written_over_is_checked_and_repaired_as_one_that_is_lost() {
+    let folder = TempDir::new().unwrap();
+    let sound = folder.path().join("sound");
+    live(&sound);
+    let newest = READS.map(|line| read(&sound, line).yes());
+    let log = fs::read_dir(sound.join("log")).unwrap().next().unwrap().unwrap().path();
+    for (number, bytes) in [fs::read(log).unwrap(), vec![0; 44]].into_iter().enumerate() {
+        let dir = folder.path().join(format!("over-{number}"));
+        copied(&sound, &dir);
+        fs::write(dir.join("session"), bytes).unwrap();
+        let checked = varvite(&["check", text(&dir)]);
+        assert!(checked.code == 3 && checked.out.contains("`varvite repair`"), "{checked:?}");
+        read(&dir, READS[0]).error(3, &["session is ", "`varvite repair`"]);
+        varvite(&["table", "put", text(&dir), "t", "k", "v"]).error(3, &["`varvite repair`"]);
+        let info = varvite(&["info", text(&dir)]);
+        assert!(info.code == 3 && info.out.contains("its state\tnot known\n"), "{info:?}");
+        let out = folder.path().join(format!("repaired-{number}"));
+        let repaired = varvite(&["repair", text(&dir), text(&out)]).yes();
+        assert!(repaired.contains("made anew, it was lost"), "{repaired}");
+        // But for statistics, which have the size of the log.
+        for (line, newest) in READS.iter().zip(&newest).filter(|(line, _)| line[1] != "stat") {
+            assert_eq!(read(&out, line).yes(), *newest, "{line:?}");
+        }
+    }
+}
+
+/// What a power cut leaves of an update, and what damage leaves of the last one, look alike: no word is said of it that
+/// nobody can know.
+#[test]
+fn an_update_that_is_not_whole_at_the_end_of_the_log_is_told() {
+    let folder = TempDir::new().unwrap();
+    let dir = folder.path().join("store");
+    varvite(&["table", "put", text(&dir), "t", "k", "old", "--create", "--live"]).yes();
+    varvite(&["table", "put", text(&dir), "t", "k", "new"]).yes();
+    let log = dir.join("log/0000000000000002.log");
+    let mut bytes = fs::read(&log).unwrap();
+    let last = bytes.windows(3).rposition(|it| it == b"new").unwrap();
+    bytes[last] = 0;
+    fs::write(&log, &bytes).unwrap();
+    let says = "log/0000000000000002.log ends at byte ";
+    let known = "if it had been acknowledged, it is lost";
+    let checked = varvite(&["check", text(&dir)]).yes();
+    assert!(checked.contains("verdict\tsound up to the end of the log"), "{checked}");
+    assert!(checked.contains(says) && checked.contains(known), "{checked}");
+    let checked = varvite(&["check", text(&dir), "--format", "json"]).json();
+    assert_eq!(checked["log_unfinished"]["file"], "log/0000000000000002.log");
+    let [one, two] = ["one", "two"].map(|name| folder.path().join(name));
+    let repaired = varvite(&["repair", text(&dir), text(&one)]).yes();
+    assert!(repaired.contains("verdict\tnothing was lost up to the end of the log"), "{repaired}");
+    assert!(repaired.contains(says) && repaired.contains(known), "{repaired}");
+    let line = ["repair", text(&dir), text(&two), "--format", "json"];
+    assert_eq!(varvite(&line).json()["log_unfinished"], checked["log_unfinished"]);
+    // A repaired log is whole.
+    let checked = varvite(&["check", text(&one)]).yes();
+    assert!(checked.contains("verdict\tsound ✓"), "{checked}");
+}
