@@ -88,7 +88,7 @@ pub fn read(
         let mut is_open = false;
         loop {
             let length = record.len();
-            if input::line(&mut from, name, &mut record)? == 0 {
+            if input::line(&mut from, (name, line + 1), &mut record)? == 0 {
                 break;
             }
             line += 1;

@@ -22,6 +22,8 @@ mod context_parts;
 /// `replay blocks` that is killed, and what the context commands refuse.
 mod context_replay;
 mod context_snapshot;
+/// What nobody wished for, files that are no store's, and inputs that say more than they have.
+mod edges;
 /// Exit codes of every command.
 mod exits;
 mod explore;

@@ -282,8 +282,8 @@ pub fn load(arguments: &Load, format: Format) -> Outcome {
     let (name, mut input) = input::open(file)?;
     let mut bar = Progress::endless("loading", Unit::Items);
     let action = |tree: &mut Tree| {
-        let (mut bytes, mut number) = (Vec::new(), 0);
-        while let Some(line) = input::text_line(&mut input, &name, &mut bytes)? {
+        let (mut bytes, mut number) = (Vec::new(), 0_u64);
+        while let Some(line) = input::text_line(&mut input, (&name, number + 1), &mut bytes)? {
             number += 1;
             let place = || format!("{name}, line {number}");
             if line.trim().is_empty() {

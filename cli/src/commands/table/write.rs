@@ -186,18 +186,18 @@ fn put_each_line(
     let table = change.table(&arguments.table, operator, arguments.blob_min)?;
     let mut filling = Filling::new(&session, table);
     let (mut bar, mut line, mut count) = (Progress::endless("putting", Unit::Items), Vec::new(), 0);
-    while let Some(text) =
-        input::text_line(&mut input, &name, &mut line).map_err(|error| filling.told(error))?
+    while let Some(text) = input::text_line(&mut input, (&name, count + 1), &mut line)
+        .map_err(|error| filling.told(error))?
     {
         count += 1;
         let entry = entry(text, notation)
             .map_err(|error| filling.told(error.context(format!("{name}, line {count}"))));
         let (key, value) = entry?;
         filling.push(&key, &value)?;
-        bar.set(count as u64);
+        bar.set(count);
     }
     filling.finish()?;
-    Ok(count)
+    Ok(count as usize)
 }
 
 /// The key and the value of a line.
