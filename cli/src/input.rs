@@ -105,6 +105,12 @@ pub fn text_line<'a>(
     Ok(Some(text.strip_suffix('\r').unwrap_or(text)))
 }
 
+/// An error of line `number` of the input that messages call `name`: what cannot be read there is damage of the input,
+/// and not an argument that somebody typed.
+pub fn in_line((name, number): (&str, u64), error: &Error) -> Error {
+    Error::new(Kind::Corrupt, format!("{name}, line {number}: {}", error.detail()))
+}
+
 /// The bytes of a file that messages call `name`.
 pub fn read(file: &Path, name: &str) -> Result<Vec<u8>> {
     if file.is_dir() {

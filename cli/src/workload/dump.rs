@@ -117,8 +117,9 @@ pub fn read(
                     format!("{name}, {place}: expected {{\"key\": …, \"value\": …}} a line{or}"),
                 )
             })?;
-            let key = notation.parse("key", &entry.key)?;
-            each(&key, &notation.parse("value", &entry.value)?)?;
+            let named = |error: Error| input::in_line((name, number), &error);
+            let key = notation.parse("key", &entry.key).map_err(named)?;
+            each(&key, &notation.parse("value", &entry.value).map_err(named)?)?;
             count += 1;
         }
         line.clear();

@@ -11,6 +11,8 @@ mod advice;
 #[allow(dead_code)]
 #[path = "../../../engine/tests/store_damage/allocations.rs"]
 mod allocations;
+/// How commands end, by one rule.
+mod answers;
 /// Runs the binary and looks at what came of it.
 mod binary;
 /// `conformance`, `replay blocks`, `bench context` and `context`.
