@@ -208,6 +208,7 @@ fn a_line_that_is_none_is_damage_of_its_input() {
         finish(command)
     };
     run("context create C").yes();
+    run("context put C main z 1").yes();
     run("table put S t a b --create").yes();
     let inputs: BTreeMap<&str, (&[u8], &[&str])> = BTreeMap::from([
         (
