@@ -49,6 +49,16 @@ advice! {
     REPAIR = "repair", "STORE NEW";
     REPLAY_BLOCKS = "replay blocks", "BLOCKS";
     SCAN = "table scan", "STORE t";
+    TRACE_CONVERT = "trace convert", "CALLS NEW";
+    TRACE_INFO = "trace info", "CALLS";
+    TRACE_SHOW = "trace show", "ROWS";
+    TRACE_SUMMARY = "trace summary", "CALLS";
+    CONTEXT_SHELL = "context shell", "CONTEXT";
+    CONTEXT_PUT = "context put", "CONTEXT main a/c v";
+    CONTEXT_REMOVE = "context remove", "CONTEXT main a/b";
+    CONTEXT_LOAD = "context load", "CONTEXT main PATHS";
+    COLLECT_STATUS = "context collect status", "CONTEXT";
+    COLLECT_PAUSE = "context collect pause", "CONTEXT";
     TABLE_SHELL = "table shell", "STORE";
     RESTORE = "table restore", "STORE kept t --replace";
 }

@@ -41,32 +41,74 @@ pub fn open(path: &Path) -> Result<(String, Box<dyn BufRead>)> {
 /// Bytes of a line at most: what has no line ends takes no more memory than this.
 const LINE_BYTES_MAX: usize = 256 << 20;
 
-/// Reads a line of the input that messages call `name` behind what is in `line`, with its end; 0 at the end of the
-/// input.
-pub fn line(input: &mut dyn BufRead, name: &str, line: &mut Vec<u8>) -> Result<usize> {
-    let read = input.take(LINE_BYTES_MAX as u64 + 1).read_until(b'\n', line);
-    let read = read.map_err(|error| Error::new(Kind::Io, format!("reading {name}: {error}")))?;
-    if read > LINE_BYTES_MAX {
-        let most = print::bytes(LINE_BYTES_MAX as u64);
-        return Err(Error::invalid(format!("a line of {name} is longer than {most}")));
+/// Why the input that messages call `name` cannot be read.
+pub fn failed(name: &str, error: &io::Error) -> Error {
+    Error::new(Kind::Io, format!("reading {name}: {error}"))
+}
+
+/// Reads line `number` of the input that messages call `name` behind what is in `line`, with its end; 0 at the end of
+/// the input.
+pub fn line(
+    input: &mut dyn BufRead,
+    (name, number): (&str, u64),
+    line: &mut Vec<u8>,
+) -> Result<usize> {
+    line_up_to(LINE_BYTES_MAX, input, (name, number), line)
+}
+
+/// The same of a line of at most so many bytes. Memory is taken as they arrive, and where there is none left, that is an
+/// error.
+pub fn line_up_to(
+    most: usize,
+    input: &mut dyn BufRead,
+    (name, number): (&str, u64),
+    line: &mut Vec<u8>,
+) -> Result<usize> {
+    let before = line.len();
+    loop {
+        let bytes = input.fill_buf().map_err(|error| failed(name, &error))?;
+        let end = bytes.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+        let length = end.unwrap_or(bytes.len());
+        let read = line.len() - before;
+        if read + length > most {
+            let most = print::bytes(most as u64);
+            return Err(Error::invalid(format!("line {number} of {name} is longer than {most}")));
+        }
+        if line.try_reserve(length).is_err() {
+            let read = print::bytes((read + length) as u64);
+            let detail = format!(
+                "line {number} of {name} is longer than there is memory for: {read} are read"
+            );
+            return Err(Error::invalid(detail));
+        }
+        line.extend_from_slice(&bytes[..length]);
+        input.consume(length);
+        if end.is_some() || length == 0 {
+            return Ok(line.len() - before);
+        }
     }
-    Ok(read)
 }
 
 /// The same of text, without the end; `None` at the end of the input.
 pub fn text_line<'a>(
     input: &mut dyn BufRead,
-    name: &str,
+    (name, number): (&str, u64),
     bytes: &'a mut Vec<u8>,
 ) -> Result<Option<&'a str>> {
     bytes.clear();
-    if line(input, name, bytes)? == 0 {
+    if line(input, (name, number), bytes)? == 0 {
         return Ok(None);
     }
     let text = std::str::from_utf8(bytes)
-        .map_err(|_| Error::new(Kind::Corrupt, format!("a line of {name} is not UTF-8")))?;
+        .map_err(|_| Error::new(Kind::Corrupt, format!("line {number} of {name} is not UTF-8")))?;
     let text = text.strip_suffix('\n').unwrap_or(text);
     Ok(Some(text.strip_suffix('\r').unwrap_or(text)))
+}
+
+/// An error of line `number` of the input that messages call `name`: what cannot be read there is damage of the input,
+/// and not an argument that somebody typed.
+pub fn in_line((name, number): (&str, u64), error: &Error) -> Error {
+    Error::new(Kind::Corrupt, format!("{name}, line {number}: {}", error.detail()))
 }
 
 /// The bytes of a file that messages call `name`.
@@ -76,13 +118,32 @@ pub fn read(file: &Path, name: &str) -> Result<Vec<u8>> {
             "{name} is a folder: give one of its files, or use {CHECK} for a whole store"
         )));
     }
+    expect_an_end(file, name)?;
+    fs::read(file).map_err(|error| unreadable(name, error))
+}
+
+/// `Invalid` when the file that messages call `name` is a device, `Missing` when there is none.
+fn expect_an_end(file: &Path, name: &str) -> Result<()> {
     let metadata = fs::metadata(file).map_err(|error| unreadable(name, error))?;
     if is_device(&metadata) {
         return Err(Error::invalid(format!(
             "{name} is a device, which may have no end: give a file, or a pipe from one"
         )));
     }
-    fs::read(file).map_err(|error| unreadable(name, error))
+    Ok(())
+}
+
+/// The first eight bytes of a file, which say what it is; fewer when there are no more. A pipe, of which they would be
+/// gone, has none.
+pub fn start(file: &Path) -> Result<Vec<u8>> {
+    let name = file.display().to_string();
+    expect_an_end(file, &name)?;
+    let mut bytes = Vec::new();
+    if file.is_file() {
+        let read = File::open(file).and_then(|file| file.take(8).read_to_end(&mut bytes));
+        read.map_err(|error| unreadable(&name, error))?;
+    }
+    Ok(bytes)
 }
 
 fn is_device(metadata: &fs::Metadata) -> bool {
@@ -104,6 +165,25 @@ fn unreadable(name: &str, error: io::Error) -> Error {
         io::ErrorKind::NotFound => Error::missing(format!("there is no file {name}")),
         _ => Error::io("read", name, error),
     }
+}
+
+/// Errors of a file that is no part of a store name it as the user did, and advise `instead` of a check of the store.
+pub fn apart(file: &Path, error: Error, instead: &str) -> Error {
+    let detail = error.detail();
+    let is_end = |it: Option<char>| it.is_none_or(|it| it.is_whitespace() || ":,;".contains(it));
+    let found = |name: &str| {
+        let mut places = detail.match_indices(name).map(|(at, _)| (at, at + name.len()));
+        places.find(|(start, end)| {
+            is_end(detail[..*start].chars().next_back()) && is_end(detail[*end..].chars().next())
+        })
+    };
+    let shown = file.display().to_string();
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    // An error of another file is not changed.
+    let Some((start, end)) = found(&shown).or_else(|| found(&name)) else { return error };
+    let detail = format!("{}{shown}{}", &detail[..start], &detail[end..]);
+    let check = format!("run {CHECK} and restore it from a snapshot or another copy");
+    Error::new(error.kind(), detail.replace(&check, instead))
 }
 
 /// The text of `path`, unpacked if it is gzipped.
@@ -129,11 +209,11 @@ mod tests {
     fn input_without_an_end_takes_no_more_memory_than_a_line_may() {
         let mut input = BufReader::new(io::repeat(b'x'));
         let mut bytes = Vec::new();
-        let refused = line(&mut input, "it", &mut bytes).unwrap_err();
-        assert!(refused.detail().contains("longer than 256.0 MiB"), "{refused}");
+        let refused = line(&mut input, ("it", 1), &mut bytes).unwrap_err();
+        assert!(refused.detail().contains("line 1 of it is longer than 256.0 MiB"), "{refused}");
         let mut input = &b"a\r\n\nlast"[..];
         let mut lines = Vec::new();
-        while let Some(line) = text_line(&mut input, "it", &mut bytes).unwrap() {
+        while let Some(line) = text_line(&mut input, ("it", 1), &mut bytes).unwrap() {
             lines.push(line.to_owned());
         }
         assert_eq!(lines, ["a", "", "last"]);

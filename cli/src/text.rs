@@ -8,6 +8,8 @@ pub mod date;
 pub mod joined;
 pub mod view;
 
+use std::ffi::OsStr;
+
 use clap::Args;
 use serde_json::Value;
 use varvite::{Error, Result};
@@ -139,6 +141,13 @@ pub fn put(object: &mut Value, name: &str, notation: Notation, bytes: &[u8]) {
 pub fn put_both(object: &mut Value, name: &str, bytes: &[u8]) {
     object[format!("{name}_text")] = Notation::Text.show(bytes).into();
     object[format!("{name}_hex")] = Notation::Hex.show(bytes).into();
+}
+
+/// Puts the name of a file or folder into a JSON object, as it is shown, and beside it its bytes: those that are no
+/// text could not be told from others.
+pub fn put_name(object: &mut Value, name: &str, file: &OsStr) {
+    object[name] = file.to_string_lossy().into();
+    object[format!("{name}_hex")] = hex::encode(file.as_encoded_bytes()).into();
 }
 
 /// Puts a path into a JSON object: its steps in hexadecimal, and as it is typed.

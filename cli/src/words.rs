@@ -27,6 +27,24 @@ const KNOWN: [(&[&str], &str); 13] = [
     (&["recover", "salvage"], advice::REPAIR),
 ];
 
+/// The same behind `context`.
+const KNOWN_OF_CONTEXTS: [(&[&str], &str); 14] = [
+    (&["open", "connect", "use", "sqlite3", "cli", "repl"], advice::CONTEXT_SHELL),
+    (&["list", "commits", "history", "show", "describe", "head", "heads"], advice::CONTEXT_LOG),
+    (&["branches", "databases", "schema"], advice::BRANCHES),
+    (&["select", "query", "find", "where", "keys", "range", "iter", "scan"], advice::CONTEXT_LS),
+    (&["update", "replace", "upsert", "add", "write", "set", "insert"], advice::CONTEXT_PUT),
+    (&["delete", "unset", "erase", "rm"], advice::CONTEXT_REMOVE),
+    (&["copy", "restore-dump"], advice::CONTEXT_LOAD),
+    (&["read", "cat"], advice::CONTEXT_GET),
+    (&["export", "save", "clone"], advice::SNAPSHOT_EXPORT),
+    (&["import", "restore"], advice::SNAPSHOT_IMPORT),
+    (&["pragma", "integrity_check", "verify", "fsck", "analyze"], advice::CONTEXT_CHECK),
+    (&["vacuum", "compact", "optimize", "gc", "clean", "prune"], advice::COLLECT_RUN),
+    (PAUSES, advice::COLLECT_PAUSE),
+    (&["dbinfo", "stats", "status", "size"], advice::INFO),
+];
+
 const PAUSES: &[&str] = &["pause", "stop", "suspend"];
 
 /// A flag of other programs.
@@ -39,7 +57,7 @@ struct Flag {
 }
 
 /// Flags of other programs, and what does so here: of each the first tip that fits the command.
-const KNOWN_FLAGS: [Flag; 10] = [
+const KNOWN_FLAGS: [Flag; 8] = [
     Flag {
         typed: &["--to", "--until", "--end", "--upto"],
         needs: &["last", "before"],
@@ -76,16 +94,6 @@ const KNOWN_FLAGS: [Flag; 10] = [
         tip: "`--replace` takes the place of what is there",
     },
     Flag {
-        typed: FOLDER,
-        needs: &["store"],
-        tip: "the folder of the store is no flag: it stands behind the command",
-    },
-    Flag {
-        typed: FOLDER,
-        needs: &["dir"],
-        tip: "the folder of the store is no flag: it stands behind the command",
-    },
-    Flag {
         typed: &["--out", "-o", "--output", "--file"],
         needs: &["skip_damaged"],
         tip: "what is listed goes to standard output: `> FILE` behind the command writes a file",
@@ -105,6 +113,15 @@ fn flag_tip(error: &clap::Error, program: &clap::Command, name: &str) -> Option<
     let mut known = KNOWN_FLAGS.iter().filter(|flag| flag.typed.contains(&&**typed));
     if let Some(flag) = known.find(|flag| flag.needs.iter().all(|id| has(id))) {
         return Some(flag.tip.to_owned());
+    }
+    if FOLDER.contains(&&**typed) {
+        let mut folders = ["store", "dir"].into_iter().filter_map(|id| {
+            found.and_then(|it| it.get_arguments().find(|argument| argument.get_id() == id))
+        });
+        return folders.next().map(|folder| match folder.get_long() {
+            Some(long) => format!("`--{long}` says which folder it is"),
+            None => "the folder of the store is no flag: it stands behind the command".to_owned(),
+        });
     }
     let is_of_tables = name.split(' ').next() == Some("table") && WHERE.contains(&&**typed);
     is_of_tables.then(|| format!("{} has `--prefix`, `--first` and `--last`", advice::SCAN))
@@ -170,11 +187,17 @@ pub fn tip(
     if let Some(own) = program.find_subcommand(&word) {
         return Some(format!("`{PROGRAM} {}` does that here", own.get_name()));
     }
+    if name.split(' ').next() == Some("context") {
+        return context_tip(program, name, &word);
+    }
     let below = |face: &str| {
         let found = program.find_subcommand(face)?.find_subcommand(&word)?;
         Some(format!("`{PROGRAM} {face} {}`", found.get_name()))
     };
     match (below("table"), below("context")) {
+        (None, Some(context)) if name.split(' ').next() == Some("table") => {
+            Some(format!("{context} does that for a context"))
+        }
         (Some(table), Some(context)) => {
             Some(format!("{table} does that here, and {context} does it for a context"))
         }
@@ -187,6 +210,25 @@ pub fn tip(
                 .or_else(|| (name.is_empty() && !is_alike(error)).then(|| neither(typed)))
         }
     }
+}
+
+/// The command of contexts that somebody means.
+fn context_tip(program: &clap::Command, name: &str, word: &str) -> Option<String> {
+    let is_list = ["list", "ls", "show", "info", "log"].contains(&word);
+    if name == "context collect" && (is_list || ["stats", "describe"].contains(&word)) {
+        return Some(format!("{} does that here", advice::COLLECT_STATUS));
+    }
+    let own = program.find_subcommand("context").and_then(|face| face.find_subcommand(word));
+    if let Some(own) = own {
+        return Some(format!("`{PROGRAM} context {}` does that here", own.get_name()));
+    }
+    let mut known = KNOWN_OF_CONTEXTS.iter().filter(|(words, _)| words.contains(&word));
+    if let Some((_, command)) = known.next() {
+        return Some(format!("{command} does that here"));
+    }
+    let of_tables = program.find_subcommand("table").and_then(|face| face.find_subcommand(word));
+    of_tables
+        .map(|it| format!("`{PROGRAM} table {}` does that for a store of tables", it.get_name()))
 }
 
 /// What is said of a word that no command stands for here.

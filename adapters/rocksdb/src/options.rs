@@ -13,7 +13,7 @@ use crate::reads::DBAccess;
 use crate::shared::Moment;
 use crate::snapshot::SnapshotWithThreadMode;
 
-/// How blocks are compressed: varvite compresses nothing.
+/// How blocks are compressed: nothing is, under this adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // names of algorithms
 pub enum DBCompressionType {
@@ -169,9 +169,9 @@ impl Options {
         increase_parallelism(_threads: i32);
         /// Ignored: varvite has no threads.
         set_max_background_jobs(_jobs: i32);
-        /// Ignored: varvite compresses nothing.
+        /// Ignored: tables of this adapter are not compressed.
         set_compression_type(_kind: DBCompressionType);
-        /// Ignored: varvite compresses nothing.
+        /// Ignored: tables of this adapter are not compressed.
         set_bottommost_compression_type(_kind: DBCompressionType);
         /// Ignored: varvite has one way of merging.
         set_compaction_style(_style: DBCompactionStyle);

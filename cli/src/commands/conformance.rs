@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use varvite::{Error, Result};
+use varvite::{Error, Kind, Result};
 
 use crate::exit::{Outcome, Verdict};
+use crate::hex;
 use crate::input::read_text;
 use crate::print::{self, Format};
 use crate::workload::vectors;
@@ -25,6 +26,8 @@ pub struct Arguments {
 #[derive(Debug, Serialize)]
 struct FileReport {
     file: String,
+    /// Its bytes, which may be no text.
+    file_hex: String,
     kind: &'static str,
     passed: u64,
     failed: u64,
@@ -99,10 +102,13 @@ fn vectors_of(name: &str, text: &str) -> Result<Vec<Value>> {
     lines
         .map(|(number, line)| {
             value_of(line).map_err(|error| {
-                Error::invalid(format!(
-                    "line {} of {name} is not JSON ({error}): give a vector file",
-                    number + 1
-                ))
+                Error::new(
+                    Kind::Corrupt,
+                    format!(
+                        "line {} of {name} is not JSON ({error}): give a vector file",
+                        number + 1
+                    ),
+                )
             })
         })
         .collect()
@@ -120,8 +126,14 @@ fn check(path: &Path, known: &vectors::Known) -> Result<FileReport> {
              commits, contents, nodes, seeded hashes or commit scripts"
         ))
     })?;
-    let mut report =
-        FileReport { file: name, kind: kind.name(), passed: 0, failed: 0, first_failure: None };
+    let mut report = FileReport {
+        file: name,
+        file_hex: hex::encode(path.as_os_str().as_encoded_bytes()),
+        kind: kind.name(),
+        passed: 0,
+        failed: 0,
+        first_failure: None,
+    };
     let mut checker = vectors::Checker::new(kind, known);
     for (number, vector) in vectors.iter().enumerate() {
         let outcome = checker.check(vector);

@@ -19,6 +19,7 @@ use crate::print::{self, Format};
 use crate::store::context::{Folder, text};
 use crate::store::{folder, tables};
 use crate::system::measure::disk_bytes;
+use crate::text::put_name;
 
 /// Say what a folder is: a store of tables, a context, one of Irmin, or what stores are below it
 ///
@@ -228,11 +229,17 @@ fn below(path: &Path, format: Format) -> Outcome {
     let verdict = Verdict::found(!found.is_empty());
     match format {
         Format::Json => {
-            let stores: Vec<_> = found
-                .iter()
-                .map(|(path, what)| json!({ "folder": path.display().to_string(), "kind": what.names().1 }))
-                .collect();
-            print::json(&json!({ "kind": null, "stores": stores }))?;
+            let stores = found.iter().map(|(path, what)| {
+                let mut store = json!({ "kind": what.names().1 });
+                put_name(&mut store, "folder", path.as_os_str());
+                store
+            });
+            let stores: Vec<_> = stores.collect();
+            let mut said = json!({ "kind": null, "found": !stores.is_empty(), "stores": stores });
+            if found.is_empty() {
+                said["why"] = format!("{} is no store, and has none in it", path.display()).into();
+            }
+            print::json(&said)?;
         }
         Format::Table => {
             let stores = print::counted(found.len() as u64, "store", "stores");

@@ -304,7 +304,15 @@ fn check(arguments: &Check, format: Format) -> Outcome {
     let verdict = Verdict::found(rows.iter().all(|(_, _, there)| *there));
     if format == Format::Json {
         let all: Vec<Value> = (arguments.paths.iter().zip(&rows))
-            .map(|(path, (value, what, _))| json!({"path": path, "is": what, "value": value}))
+            .map(|(path, (value, what, there))| {
+                let mut said = json!({"path": path, "is": what, "value": value, "found": there});
+                if !there {
+                    let hidden = "the proof does not show what is there, or whether anything is";
+                    let absent = "nothing is there, which the proof shows";
+                    said["why"] = if *what == "hidden" { hidden } else { absent }.into();
+                }
+                said
+            })
             .collect();
         print::json(&all)?;
         return Ok(verdict);

@@ -13,6 +13,7 @@ use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Context, Editor, Helper, Highlighter, Hinter, Validator};
+use varvite::Kind::Corrupt;
 use varvite::context::Kind;
 use varvite::{Error, Result, SessionOptions, Verify};
 
@@ -27,6 +28,8 @@ use crate::text::Notation;
 
 /// Keys and names that are offered at once.
 const OFFERED: usize = 50;
+/// Bytes of a line that is piped in, at most: the longest value that fits one update, in hexadecimal.
+const LINE_BYTES_MAX: usize = 33 << 20;
 /// Lines that are kept for another time.
 const HISTORY: usize = 1000;
 
@@ -84,14 +87,22 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn piped(&self) -> Outcome {
-        let mut greatest = 0;
+        let (mut greatest, mut number, mut bytes) = (0, 0_u64, Vec::new());
         loop {
+            number += 1;
+            bytes.clear();
             // Not locked meanwhile: a command may read what follows, as `load T` does.
-            let mut line = String::new();
-            let read = io::stdin().read_line(&mut line);
-            if read.map_err(|error| Error::io("read", "standard input", error))? == 0 {
+            let place = ("standard input", number);
+            let read =
+                input::line_up_to(LINE_BYTES_MAX, &mut io::stdin().lock(), place, &mut bytes);
+            // What is left of a line that is too long is no command.
+            if read? == 0 {
                 break;
             }
+            let line = std::str::from_utf8(&bytes);
+            let line = line.map_err(|_| {
+                Error::new(Corrupt, format!("line {number} of standard input is not UTF-8"))
+            })?;
             let Some(code) = self.line(line.trim_end_matches(['\n', '\r'])) else { break };
             greatest = greatest.max(code);
             if input::is_taken() {

@@ -9,11 +9,14 @@ mod show;
 use std::path::Path;
 
 use clap::Subcommand;
-use varvite::Result;
 use varvite::disk::os::OsDisk;
+use varvite::irmin_pack::trace as rows;
 use varvite::trace::Trace;
+use varvite::{Error, Result};
 
+use crate::advice::{TRACE_CONVERT, TRACE_SHOW};
 use crate::exit::Outcome;
+use crate::input;
 use crate::print::Format;
 
 /// Look into traces of calls, replay them, sum them up, lay them beside each other
@@ -52,8 +55,20 @@ pub fn run(command: &Command, format: Format) -> Outcome {
     }
 }
 
-/// Opens the trace in `file`.
+/// Opens the trace in `file`, which is one of varvite.
 fn open(file: &Path) -> Result<Trace> {
+    if rows::is_trace(&input::start(file)?) {
+        let detail = format!(
+            "{} is a trace of Irmin's benchmarks: {TRACE_SHOW} lists its rows, and {TRACE_CONVERT} makes one of varvite",
+            file.display()
+        );
+        return Err(Error::invalid(detail));
+    }
     let (folder, name) = crate::sight::place(file)?;
-    Trace::open(&*OsDisk::new(folder)?, name)
+    Trace::open(&*OsDisk::new(folder)?, name).map_err(|error| told(file, error))
+}
+
+/// An error of a trace, which is no file of a store.
+fn told(file: &Path, error: Error) -> Error {
+    input::apart(file, error, "record it again, or take another copy")
 }

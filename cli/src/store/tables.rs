@@ -269,7 +269,21 @@ pub fn live_tables_to_look(session: &Session) -> Result<Vec<Table>> {
 
 /// Which snapshots have a table called `name`, and how it becomes live.
 pub fn restorable(session: &Session, name: &str) -> Result<Option<String>> {
-    let listed = session.list_snapshots()?;
+    restorable_from(session, name, |_| true)
+}
+
+/// The same of heads alone: they are no snapshots that somebody put by, but the state before tables were live.
+pub fn restorable_from_a_head(session: &Session, name: &str) -> Result<Option<String>> {
+    restorable_from(session, name, |snapshot| head_number(snapshot).is_some())
+}
+
+fn restorable_from(
+    session: &Session,
+    name: &str,
+    counts: impl Fn(&str) -> bool,
+) -> Result<Option<String>> {
+    let listed = session.list_snapshots()?.into_iter().filter(|info| counts(&info.name));
+    let listed: Vec<_> = listed.collect();
     let with = listed.iter().filter(|info| info.tables.iter().any(|table| table.name == name));
     let names: Vec<_> = with.map(|info| info.name.as_str()).collect();
     let advice = format!("snapshots have one ({}), and {RESTORE} makes it live", names.join(", "));

@@ -1,5 +1,6 @@
 //! Block workload files: a text format of blocks of operations, and what must come out.
 
+use varvite::Kind::Corrupt;
 use varvite::context::{CommitHash, TreeHash};
 use varvite::{Error, Result};
 
@@ -49,11 +50,14 @@ impl<'a> Blocks<'a> {
     }
 
     fn bad(&self, number: usize, what: &str) -> Error {
-        Error::invalid(format!(
-            "line {} of {}: {what}; the format is in docs/guide/context.md",
-            number + 1,
-            self.name
-        ))
+        Error::new(
+            Corrupt,
+            format!(
+                "line {} of {}: {what}; the format is in docs/guide/context.md",
+                number + 1,
+                self.name
+            ),
+        )
     }
 
     /// The next block, without its setting if the file ends.
@@ -107,10 +111,13 @@ impl<'a> Blocks<'a> {
         }
         match block {
             None => Ok(None),
-            Some(block) => Err(Error::invalid(format!(
-                "{} ends within block {}: it is cut short, get it again",
-                self.name, block.id
-            ))),
+            Some(block) => Err(Error::new(
+                Corrupt,
+                format!(
+                    "{} ends within block {}: it is cut short, get it again",
+                    self.name, block.id
+                ),
+            )),
         }
     }
 }
@@ -129,11 +136,14 @@ pub struct Expected {
 /// Reads the file of expectations, a line a block in order.
 pub fn expectations(name: &str, text: &str) -> Result<Vec<(u64, Expected)>> {
     let bad = |number: usize| {
-        Error::invalid(format!(
-            "line {} of {name} is not \"<id> <commit> <root> <checksum>\": give the .expect file of \
+        Error::new(
+            Corrupt,
+            format!(
+                "line {} of {name} is not \"<id> <commit> <root> <checksum>\": give the .expect file of \
              the workload",
-            number + 1
-        ))
+                number + 1
+            ),
+        )
     };
     text.lines()
         .enumerate()

@@ -88,7 +88,7 @@ pub fn read(
         let mut is_open = false;
         loop {
             let length = record.len();
-            if input::line(&mut from, name, &mut record)? == 0 {
+            if input::line(&mut from, (name, line + 1), &mut record)? == 0 {
                 break;
             }
             line += 1;
@@ -112,12 +112,11 @@ pub fn read(
             return Err(wrong(&format!("there are {}", fields.len())));
         }
         let parse = |what, place: usize| {
-            let text = std::str::from_utf8(&fields[place]);
-            notation.parse(what, text.map_err(|_| wrong("not UTF-8"))?)
+            let text = std::str::from_utf8(&fields[place]).map_err(|_| wrong("not UTF-8"))?;
+            notation.parse(what, text).map_err(|error| input::in_line((name, first), &error))
         };
-        let named = |error: Error| error.context(format!("{name}, line {first}"));
-        let key = parse("key", columns.key).map_err(named)?;
-        each(&key, &parse("value", columns.value).map_err(named)?)?;
+        let key = parse("key", columns.key)?;
+        each(&key, &parse("value", columns.value)?)?;
         count += 1;
     }
 }

@@ -15,6 +15,7 @@ use varvite::{Error, Kind, Result};
 
 use super::csv;
 use crate::input;
+use crate::print;
 use crate::text::Notation;
 
 const MAGIC: &[u8] = b"varvite dump 2\n";
@@ -88,7 +89,7 @@ pub fn read(
     mut each: impl FnMut(&[u8], &[u8]) -> Result<()>,
 ) -> Result<u64> {
     let mut line = Vec::new();
-    input::line(&mut from, name, &mut line)?;
+    input::line(&mut from, (name, 1), &mut line)?;
     if [MAGIC, MAGIC_1].contains(&&line[..]) {
         let offset = line.len() as u64;
         let added = usize::from(line == MAGIC);
@@ -97,9 +98,8 @@ pub fn read(
     if let Some(columns) = csv::Columns::of(&line) {
         return csv::read(name, from, &columns, notation, each);
     }
-    let (mut number, mut count) = (0, 0);
+    let (mut number, mut count) = (1, 0);
     while !line.is_empty() {
-        number += 1;
         if !line.trim_ascii().is_empty() {
             let entry: Line<'_> = serde_json::from_slice(&line).map_err(|error| {
                 // The line that the error counts is always the first.
@@ -117,12 +117,14 @@ pub fn read(
                     format!("{name}, {place}: expected {{\"key\": …, \"value\": …}} a line{or}"),
                 )
             })?;
-            let key = notation.parse("key", &entry.key)?;
-            each(&key, &notation.parse("value", &entry.value)?)?;
+            let named = |error: Error| input::in_line((name, number), &error);
+            let key = notation.parse("key", &entry.key).map_err(named)?;
+            each(&key, &notation.parse("value", &entry.value).map_err(named)?)?;
             count += 1;
         }
         line.clear();
-        input::line(&mut from, name, &mut line)?;
+        number += 1;
+        input::line(&mut from, (name, number), &mut line)?;
     }
     Ok(count)
 }
@@ -150,15 +152,21 @@ impl<R: BufRead> Binary<'_, R> {
     fn take(&mut self, into: &mut Vec<u8>, length: usize) -> Result<()> {
         // What is there decides how much memory is taken, not what the length says.
         into.clear();
+        let start = self.offset;
         while into.len() < length {
-            let bytes = self
-                .from
-                .fill_buf()
-                .map_err(|error| Error::new(Kind::Io, format!("reading {}: {error}", self.name)))?;
+            let bytes = self.from.fill_buf().map_err(|error| input::failed(self.name, &error))?;
             if bytes.is_empty() {
                 return Err(self.corrupt("more of the dump", "its end"));
             }
             let now = bytes.len().min(length - into.len());
+            if into.try_reserve(now).is_err() {
+                let detail = format!(
+                    "{}, byte {start}: there is no memory for the {} that begin there",
+                    self.name,
+                    print::bytes(length as u64)
+                );
+                return Err(Error::invalid(detail));
+            }
             into.extend_from_slice(&bytes[..now]);
             self.from.consume(now);
             self.offset += now as u64;
@@ -203,6 +211,15 @@ impl<R: BufRead> Binary<'_, R> {
         self.take(&mut key, 4)?;
         if key != crc.to_le_bytes() {
             return Err(self.corrupt(&format!("checksum {crc:08x}"), "another"));
+        }
+        // What follows would be gone without a word.
+        let rest = self.from.fill_buf().map_err(|error| input::failed(self.name, &error))?;
+        if !rest.is_empty() {
+            let detail = format!(
+                "{} goes on at byte {}, behind the end of the dump: give the dump alone, and the rest to another command",
+                self.name, self.offset
+            );
+            return Err(Error::new(Kind::Corrupt, detail));
         }
         Ok(count)
     }

@@ -27,7 +27,7 @@ fn conformance_counts_what_holds_and_ends_with_1_when_something_does_not() {
     std::fs::write(&bad, "{\"what\":1}\n").unwrap();
     varvite(&["conformance", text(&bad)]).error(2, &["bad.jsonl", "kind"]);
     std::fs::write(&bad, line("", EMPTY) + "not json\n").unwrap();
-    varvite(&["conformance", text(&bad)]).error(2, &["line 2", "bad.jsonl"]);
+    varvite(&["conformance", text(&bad)]).error(3, &["line 2", "bad.jsonl"]);
 }
 
 /// A workload of two blocks, replayed into `store`.

@@ -344,17 +344,17 @@ fn a_bad_line_of_a_workload_is_named_by_its_number() {
         fs::write(&file, lines).unwrap();
         let sentence =
             format!("line {number} of {name}: {what}; the format is in docs/guide/context.md");
-        says(&["replay", "blocks", name], 2, &sentence);
+        says(&["replay", "blocks", name], 3, &sentence);
     }
     fs::write(&file, "B 7 S\ni a 01\n").unwrap();
     let cut = format!("{name} ends within block 7: it is cut short, get it again");
-    says(&["replay", "blocks", name], 2, &cut);
+    says(&["replay", "blocks", name], 3, &cut);
     let good = workload(folder.path(), 2);
     let bad = format!(
         "line 1 of {name} is not \"<id> <commit> <root> <checksum>\": give the .expect file of the \
          workload"
     );
-    says(&["replay", "blocks", text(&good), "--expect", name], 2, &bad);
+    says(&["replay", "blocks", text(&good), "--expect", name], 3, &bad);
 }
 
 #[test]

@@ -11,6 +11,8 @@ mod advice;
 #[allow(dead_code)]
 #[path = "../../../engine/tests/store_damage/allocations.rs"]
 mod allocations;
+/// How commands end, by one rule.
+mod answers;
 /// Runs the binary and looks at what came of it.
 mod binary;
 /// `conformance`, `replay blocks`, `bench context` and `context`.
@@ -22,6 +24,8 @@ mod context_parts;
 /// `replay blocks` that is killed, and what the context commands refuse.
 mod context_replay;
 mod context_snapshot;
+/// What nobody wished for, files that are no store's, and inputs that say more than they have.
+mod edges;
 /// Exit codes of every command.
 mod exits;
 mod explore;

@@ -26,13 +26,23 @@ impl World {
         varvite(&["table", "snapshot", "create", &store, "kept"]).yes();
         fs::write(dump, varvite(&["table", "dump", &store, "t"]).yes()).unwrap();
         varvite(&["context", "create", &context]).yes();
+        varvite(&["context", "put", &context, "main", "z", "w"]).yes();
         varvite(&["context", "put", &context, "main", "a/b", "v"]).yes();
         varvite(&["context", "export-irmin", &context, &irmin]).yes();
+        fs::write(world.text("PATHS"), "{\"path\":[\"70\"],\"value\":\"01\"}\n").unwrap();
         let moved = world.text("MOVED");
         varvite(&["context", "snapshot", "export", &context, "main", &moved]).yes();
         fs::write(blocks, "B 0 S\ni a 01\nC 0 Tezos one\n").unwrap();
         fs::create_dir(world.text("UNDER")).unwrap();
         world
+    }
+
+    /// Traces of a few calls, of varvite and of Irmin.
+    fn record(&self) {
+        let [calls, rows] = ["CALLS", "ROWS"].map(|name| self.text(name));
+        let few = ["--accounts", "20", "--blocks", "2", "--reads", "5", "--updates", "5"];
+        varvite(&[&["bench", "context", "--memory", "--trace", &calls][..], &few].concat()).yes();
+        varvite(&["trace", "convert", &calls, &rows]).yes();
     }
 
     fn text(&self, name: &str) -> String {
@@ -54,6 +64,9 @@ impl World {
 fn every_command_that_a_message_names_runs() {
     for (command, arguments) in advice::ALL {
         let world = World::new();
+        if command.starts_with("trace") {
+            world.record();
+        }
         let ran = world.run(command, arguments);
         assert_eq!(ran.code, 0, "{command} {arguments}: {ran:?}");
     }

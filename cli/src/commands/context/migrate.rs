@@ -15,8 +15,8 @@ use super::scratch::Scratch;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
-use crate::store::context::{Folder, Foreign, commit};
-use crate::store::folder::disk;
+use crate::store::context::{Folder, Foreign, commit, remove_new};
+use crate::store::folder::{Target, disk};
 use crate::system::measure::peak_rss_bytes;
 
 /// Copy commits of a store of Irmin into one of ours
@@ -61,13 +61,25 @@ fn small() -> Options {
     }
 }
 
-fn target(folder: &Path, configuration: varvite::context::Configuration) -> Result<Store> {
+/// Our store in `folder`, and where it was made, if it was.
+fn target(
+    folder: &Path,
+    configuration: varvite::context::Configuration,
+) -> Result<(Store, Option<Target>)> {
     let options = Options { configuration, ..small() };
-    let disk: Arc<dyn Disk> = OsDisk::create(folder)?;
-    if disk.exists("control")? {
-        return Store::open(disk, options);
+    let (target, disk) = Target::create(folder)?;
+    let opened = match disk.exists("control") {
+        Ok(true) => return Ok((Store::open(disk, options)?, None)),
+        Ok(false) => Store::create(disk, options),
+        Err(error) => Err(error),
+    };
+    match opened {
+        Ok(store) => Ok((store, Some(target))),
+        Err(error) => {
+            target.give_up();
+            Err(error)
+        }
     }
-    Store::create(disk, options)
 }
 
 pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
@@ -78,14 +90,14 @@ pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
         ..arguments.foreign.options(&arguments.from)?
     };
     let mut choice = irmin::Choice::default();
-    if !arguments.commits.is_empty() || arguments.since.is_some() {
-        let store = irmin::open(Arc::clone(&source), &options)?;
-        for text in &arguments.commits {
-            choice.commits.push(commit(&store, text)?);
-        }
-        choice.since = arguments.since.as_ref().map(|text| commit(&store, text)).transpose()?;
+    // Before a folder is made for nothing.
+    let store = irmin::open(Arc::clone(&source), &options)?;
+    for text in &arguments.commits {
+        choice.commits.push(commit(&store, text)?);
     }
-    let mut store = target(&arguments.to, options.configuration)?;
+    choice.since = arguments.since.as_ref().map(|text| commit(&store, text)).transpose()?;
+    drop(store);
+    let (mut store, made) = target(&arguments.to, options.configuration)?;
     let mut bar = Progress::new("bytes passed", 1, Unit::Bytes);
     let done = irmin::migrate(source, &options, &mut store, &choice, &mut |done| {
         bar.set_total(done.end);
@@ -93,8 +105,17 @@ pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
         Ok(())
     });
     bar.finish();
-    store.close()?;
-    let done = done?;
+    let done = match (done, made) {
+        // Commits that are there are gone on with.
+        (Err(error), Some(target)) if store.stats().commits == 0 => {
+            remove_new(store, &arguments.to, target);
+            return Err(error.into());
+        }
+        (done, _) => {
+            store.close()?;
+            done?
+        }
+    };
     match format {
         Format::Json => print::json(&json!({
             "commits": done.commits, "present": done.present, "collected": done.collected,

@@ -13,15 +13,16 @@ use varvite::context::{
 };
 use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
-use varvite::{Error, Result};
+use varvite::{Error, Kind, Result};
 
 use super::look::differences;
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
+use crate::input;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit, is_quiet};
-use crate::store::context::{Folder, commit};
-use crate::store::folder::{self, temporary, temporary_in};
+use crate::store::context::{Folder, commit, remove_new};
+use crate::store::folder::{self, Target, temporary, temporary_in};
 use crate::system::measure::{cpu_ns, peak_rss_bytes};
 use crate::text::Notations;
 
@@ -216,11 +217,19 @@ fn import(arguments: &Import, format: Format) -> Outcome {
         Some(lower) => Some(folder::disk(lower)? as Arc<dyn Disk>),
         None => None,
     };
-    let target: Arc<dyn Disk> = OsDisk::create(&arguments.store)?;
-    let mut store = if target.exists("control")? {
-        Store::open(target, Options { lower, ..small() })?
+    let (target, disk) = Target::create(&arguments.store)?;
+    let opened = if disk.exists("control")? {
+        Store::open(disk, Options { lower, ..small() }).map(|store| (store, None))
     } else {
-        Store::create(target, Options { configuration: head.configuration, ..small() })?
+        Store::create(disk, Options { configuration: head.configuration, ..small() })
+            .map(|store| (store, Some(())))
+    };
+    let (mut store, made) = match opened {
+        Ok((store, made)) => (store, made.map(|()| target)),
+        Err(error) => {
+            target.give_up();
+            return Err(error.into());
+        }
     };
     let before = store.stats().commits;
     let mut resumed = 0;
@@ -235,7 +244,15 @@ fn import(arguments: &Import, format: Format) -> Outcome {
             watch(done)
         })
     });
-    let file = file.map_err(|error| beside(&arguments.file, error))?;
+    let file = match (file, made) {
+        (Ok(file), _) => file,
+        // What a full disk or a closed connection leaves is gone on with; of a damaged file nothing is.
+        (Err(error), Some(target)) if error.kind() != Kind::Io => {
+            remove_new(store, &arguments.store, target);
+            return Err(beside(&arguments.file, error).into());
+        }
+        (Err(error), _) => return Err(beside(&arguments.file, error).into()),
+    };
     let added = store.stats().commits > before;
     let mut file = Said::of(if added { "imported" } else { "present" }, &file);
     file.resumed = Some(resumed);
@@ -318,5 +335,7 @@ fn source(file: &Path) -> Result<(Arc<OsDisk>, String)> {
 
 /// Errors of a file that is read name it as the user did.
 fn beside(file: &Path, error: Error) -> Error {
-    error.context(file.display())
+    let shown = file.display().to_string();
+    let error = input::apart(file, error, "export it again, or take another copy");
+    if error.detail().contains(&shown) { error } else { error.context(shown) }
 }

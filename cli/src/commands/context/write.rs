@@ -17,7 +17,7 @@ use varvite::disk::os::OsDisk;
 use varvite::{Error, Kind, Result};
 
 use super::look::nothing;
-use crate::advice::CONTEXT_DUMP;
+use crate::advice::{BRANCHES, CONTEXT_DUMP};
 use crate::exit::{self, Outcome, Verdict};
 use crate::hex;
 use crate::input;
@@ -28,7 +28,7 @@ use crate::store::context::{
     Folder, Target, branch_name, check_branch_name, commit, open_to_write, text,
 };
 use crate::text::date;
-use crate::text::{Notation, Notations};
+use crate::text::{Notation, Notations, put_name};
 
 /// Make an empty store
 #[derive(Debug, Args)]
@@ -205,7 +205,11 @@ pub fn create(arguments: &Create, format: Format) -> Outcome {
     };
     Store::create(OsDisk::create(&arguments.store)?, options)?.close()?;
     match format {
-        Format::Json => print::json(&json!({"store": arguments.store.display().to_string()}))?,
+        Format::Json => {
+            let mut said = json!({});
+            put_name(&mut said, "store", arguments.store.as_os_str());
+            print::json(&said)?;
+        }
         Format::Table => {
             print::line(&format!("an empty store is in {}", arguments.store.display()))?;
         }
@@ -282,8 +286,8 @@ pub fn load(arguments: &Load, format: Format) -> Outcome {
     let (name, mut input) = input::open(file)?;
     let mut bar = Progress::endless("loading", Unit::Items);
     let action = |tree: &mut Tree| {
-        let (mut bytes, mut number) = (Vec::new(), 0);
-        while let Some(line) = input::text_line(&mut input, &name, &mut bytes)? {
+        let (mut bytes, mut number) = (Vec::new(), 0_u64);
+        while let Some(line) = input::text_line(&mut input, (&name, number + 1), &mut bytes)? {
             number += 1;
             let place = || format!("{name}, line {number}");
             if line.trim().is_empty() {
@@ -356,6 +360,10 @@ pub fn remove(arguments: &Remove, format: Format) -> Outcome {
         is_absent.set(true);
         Err(Error::missing(why.clone()))
     };
+    if target.open()?.branch(&branch_name(branch)?).is_none() {
+        let detail = format!("there is no branch \"{branch}\": {BRANCHES} lists them");
+        return Err(Error::missing(detail).into());
+    }
     let changed = change(target, branch, info, &message, action, format);
     if is_absent.get() { nothing(&why, format) } else { changed }
 }

@@ -17,6 +17,7 @@ use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::store::folder;
 use crate::system::files;
+use crate::text::put_name;
 
 /// Gather what a report of a fault needs in one file: versions, statistics, checks, last errors; no contents
 ///
@@ -62,7 +63,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let name = out.display().to_string();
     files::write_new(out, text.as_bytes())?;
     if format == Format::Json {
-        print::json(&json!({ "written": name, "bytes": text.len(), "damaged": damaged }))?;
+        let mut said = json!({ "bytes": text.len(), "damaged": damaged });
+        put_name(&mut said, "written", out.as_os_str());
+        print::json(&said)?;
     } else {
         print::line(&format!(
             "{name}: {}, send it with the report",

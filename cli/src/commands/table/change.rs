@@ -176,6 +176,17 @@ impl Change {
         Ok(())
     }
 
+    /// `Exists` when there is a table called `name`, which is asked for as a new one; `Missing` when the state has one
+    /// that is not live, or had it before its tables were. A name that only other snapshots have is free again.
+    pub fn is_new(&self, name: &str) -> Result<()> {
+        self.is_free(name)?;
+        match (self.is_live, self.becomes_live) {
+            (true, true) => no_twin(name, tables::restorable(&self.session, name)?),
+            (true, false) => no_twin(name, tables::restorable_from_a_head(&self.session, name)?),
+            (false, _) => Ok(()),
+        }
+    }
+
     /// The table called `name`, made when it is not there. `Invalid` when `operator` is not its own.
     pub fn table(
         &mut self,
@@ -185,12 +196,8 @@ impl Change {
     ) -> Result<&mut Table> {
         let asked = operator.map(built_in).transpose()?;
         if !self.has(name)? {
-            if self.is_live
-                && let Some(advice) = tables::restorable(&self.session, name)?
-            {
-                // An empty table beside the one that was meant is what nobody asked for.
-                let detail = format!("there is no live table \"{name}\"; {advice}");
-                return Err(Error::missing(detail));
+            if self.is_live {
+                no_twin(name, tables::restorable(&self.session, name)?)?;
             }
             let options = TableOptions {
                 operator: asked,
@@ -316,6 +323,13 @@ impl Change {
             None => drop(self.session.close()),
         }
     }
+}
+
+/// `Missing` when snapshots have the table `name` that would be made: an empty one beside the one that was meant is what
+/// nobody asked for.
+fn no_twin(name: &str, advice: Option<String>) -> Result<()> {
+    let Some(advice) = advice else { return Ok(()) };
+    Err(Error::missing(format!("there is no live table \"{name}\"; {advice}")))
 }
 
 /// The merge operator called `name`.

@@ -73,6 +73,9 @@ pub fn run(arguments: &Follow, format: Format) -> Outcome {
                     text::put_both(&mut record, "key", &notation.parse("key", key)?);
                     if let Some(value) = &value {
                         text::put(&mut record, "value", notation, value);
+                    } else {
+                        let why = format!("there is no key {key} in table {}", arguments.table);
+                        record["why"] = why.into();
                     }
                     record["found"] = value.is_some().into();
                     records::record(record)?;
@@ -80,7 +83,9 @@ pub fn run(arguments: &Follow, format: Format) -> Outcome {
                 (Format::Table, Some(value)) => {
                     writeln!(out, "{key}\t{}", notation.show(value))?;
                 }
-                (Format::Table, None) => writeln!(out, "{key} is not there")?,
+                (Format::Table, None) if print::is_seen() => writeln!(out, "{key} is not there")?,
+                // An empty value has a tab before it.
+                (Format::Table, None) => writeln!(out, "{key}")?,
             }
             *before = Some(value);
         }

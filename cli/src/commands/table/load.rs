@@ -177,6 +177,7 @@ fn load(change: &mut Change, arguments: &Arguments) -> Result<u64> {
         );
         return Err(Error::new(Kind::Exists, what));
     }
+    change.is_new(&arguments.table)?;
     let operator = arguments.operator.as_deref().map(built_in).transpose()?;
     let lookups = if arguments.mostly_hit { Lookups::MostlyHit } else { Lookups::Mixed };
     let blob_min_bytes = arguments.blob_min;

@@ -198,13 +198,22 @@ fn info(info: &Info, format: Format) -> Outcome {
 fn create(arguments: &Create, format: Format) -> Outcome {
     tables::check_user_name(&arguments.name)?;
     let is_live = arguments.live
-        || arguments.from.is_none()
-            && tables::is_live(&tables::open_read_only(
-                &arguments.store,
-                SessionOptions::default(),
-            )?)?;
+        || arguments.from.is_none() && {
+            let options = SessionOptions::default();
+            tables::is_live(&tables::open_read_only(&arguments.store, options)?)?
+        };
+    create_of(arguments, is_live, format)
+}
+
+/// The same of a store that had live tables to save, or none, when nobody was kept from changing that.
+fn create_of(arguments: &Create, is_live: bool, format: Format) -> Outcome {
     let options = if is_live { tables::logged() } else { SessionOptions::default() };
     let session = tables::open(&arguments.store, options)?;
+    if !is_live && arguments.from.is_none() && tables::is_live(&session)? {
+        // Another process has made a table live since: that is the state to save.
+        session.close()?;
+        return create_of(arguments, true, format);
+    }
     let source = if is_live {
         let tables = session.open_all(&tables::live_options())?;
         if tables.is_empty() {
@@ -245,4 +254,29 @@ fn done(name: &str, what: &str, format: Format) -> Outcome {
         Format::Table => print::line(&format!("snapshot {name}: {what}"))?,
     }
     Ok(Verdict::Yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::table::change::{Change, Making};
+
+    #[test]
+    fn what_becomes_live_before_the_lock_is_taken_is_what_is_saved() {
+        let temporary = tempfile::tempdir().unwrap();
+        let store = temporary.path().join("s");
+        for (table, create, live) in [("t", true, false), ("u", false, true)] {
+            let making = Making { create, live, ..Making::default() };
+            let mut change = Change::making(&store, &making).unwrap();
+            change.table(table, None, None).unwrap();
+            change.save().unwrap();
+        }
+        let (name, from, label) = ("keep".to_owned(), None, None);
+        let arguments = Create { store: store.clone(), name, from, live: false, label };
+        // It looked before `u` was there.
+        create_of(&arguments, false, Format::Table).unwrap();
+        let session = tables::open_read_only(&store, SessionOptions::default()).unwrap();
+        let saved = tables::info(&session, "keep").unwrap().tables;
+        assert_eq!(saved.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["u"]);
+    }
 }

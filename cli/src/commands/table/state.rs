@@ -214,7 +214,7 @@ pub fn create(arguments: &Create, format: Format) -> Outcome {
 }
 
 fn add_empty(change: &mut Change, arguments: &Create) -> Result<()> {
-    change.is_free(&arguments.table)?;
+    change.is_new(&arguments.table)?;
     let options = TableOptions {
         operator: arguments.operator.as_deref().map(built_in).transpose()?,
         lookups: if arguments.mostly_hit { Lookups::MostlyHit } else { Lookups::Mixed },

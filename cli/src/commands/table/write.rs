@@ -186,18 +186,18 @@ fn put_each_line(
     let table = change.table(&arguments.table, operator, arguments.blob_min)?;
     let mut filling = Filling::new(&session, table);
     let (mut bar, mut line, mut count) = (Progress::endless("putting", Unit::Items), Vec::new(), 0);
-    while let Some(text) =
-        input::text_line(&mut input, &name, &mut line).map_err(|error| filling.told(error))?
+    while let Some(text) = input::text_line(&mut input, (&name, count + 1), &mut line)
+        .map_err(|error| filling.told(error))?
     {
         count += 1;
         let entry = entry(text, notation)
-            .map_err(|error| filling.told(error.context(format!("{name}, line {count}"))));
+            .map_err(|error| filling.told(input::in_line((&name, count), &error)));
         let (key, value) = entry?;
         filling.push(&key, &value)?;
-        bar.set(count as u64);
+        bar.set(count);
     }
     filling.finish()?;
-    Ok(count)
+    Ok(count as usize)
 }
 
 /// The key and the value of a line.
@@ -285,9 +285,17 @@ pub fn delete(arguments: &Delete, format: Format) -> Outcome {
     };
     let verdict = Verdict::found(count > 0);
     match format {
-        Format::Json => print::json(&serde_json::json!({
-            "snapshot": at.as_ref().and_then(|at| at.0.clone()), "operations": count, "missing": missing,
-        }))?,
+        Format::Json => {
+            let snapshot = at.as_ref().and_then(|at| at.0.clone());
+            let mut said = serde_json::json!({
+                "snapshot": snapshot, "operations": count, "missing": missing, "found": count > 0,
+            });
+            if count == 0 {
+                let what = if missing == 1 { "the key is not" } else { "none of the keys is" };
+                said["why"] = format!("{what} in table {}", arguments.table).into();
+            }
+            print::json(&said)?;
+        }
         Format::Table => {
             let deleted = at.map(|at| format!("{} deleted; {}", keys_of(count), at.text()));
             let absent = match missing {

@@ -11,7 +11,7 @@ use varvite::irmin_pack::trace as rows;
 use varvite_sight::trace::Replay;
 use varvite_sight::trace::irmin::{FromRows, ToRows};
 
-use super::open;
+use super::{open, told};
 use crate::exit::{Outcome, Verdict};
 use crate::input;
 
@@ -49,7 +49,7 @@ pub fn run(arguments: &Convert, format: Format) -> Outcome {
     let name = arguments.file.display().to_string();
     let bytes = input::read(&arguments.file, &name)?;
     let report = if rows::is_trace(&bytes) {
-        from_irmin(arguments, &name, &bytes)?
+        from_irmin(arguments, &name, &bytes).map_err(|error| told(&arguments.file, error))?
     } else {
         to_irmin(arguments)?
     };
@@ -125,7 +125,7 @@ fn replayed(tracing: Tracing, name: &str, bytes: &[u8]) -> varvite::Result<Repor
 fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
     let mut trace = open(&arguments.file)?;
     let (mut to, mut rows) = (ToRows::default(), Vec::new());
-    while let Some(call) = trace.next_call()? {
+    while let Some(call) = trace.next_call().map_err(|error| told(&arguments.file, error))? {
         rows.extend(to.rows(&call));
     }
     files::write_new(&arguments.out, &rows::encode(&rows))?;

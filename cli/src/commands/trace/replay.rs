@@ -15,10 +15,11 @@ use varvite::{Error, Result, Session, SessionOptions, TableOptions, Verify};
 use varvite_sight::trace::irmin::FromRows;
 use varvite_sight::trace::{Outcome as Found, Replay};
 
-use super::open;
+use super::{open, told};
 use crate::commands::replay::blocks::IndexKind;
 use crate::exit::{Outcome, Verdict};
 use crate::flags::LogKind;
+use crate::input;
 use crate::print::{self, Format};
 use crate::sight::{self, monotonic_ns};
 use crate::store::context::Folder;
@@ -103,42 +104,38 @@ struct Beside {
 
 /// Where calls come from.
 enum Source {
-    Ours(Box<varvite::trace::Trace>),
+    Ours(PathBuf, Box<varvite::trace::Trace>),
     Irmin(String, Vec<u8>),
 }
 
 impl Source {
     fn open(file: &Path) -> Result<Source> {
-        let mut start = [0; 8];
-        let name = file.display().to_string();
-        let read = |file: &Path, start: &mut [u8]| {
-            std::io::Read::read(&mut std::fs::File::open(file)?, start)
-        };
-        let length = read(file, &mut start).map_err(|error| Error::io("read", &name, error))?;
-        if rows::is_trace(&start[..length]) {
-            let bytes = crate::input::read(file, &name)?;
+        if rows::is_trace(&input::start(file)?) {
+            let name = file.display().to_string();
+            let bytes = input::read(file, &name)?;
             return Ok(Source::Irmin(name, bytes));
         }
-        open(file).map(|trace| Source::Ours(Box::new(trace)))
+        open(file).map(|trace| Source::Ours(file.to_owned(), Box::new(trace)))
     }
 
     /// Gives each call, with whether its answer is exact.
     fn each(&mut self, mut each: impl FnMut(&Call, bool) -> Result<()>) -> Result<u64> {
         match self {
-            Source::Ours(trace) => {
-                while let Some(call) = trace.next_call()? {
+            Source::Ours(file, trace) => {
+                while let Some(call) = trace.next_call().map_err(|error| told(file, error))? {
                     each(&call, true)?;
                 }
                 Ok(trace.end().cut_bytes)
             }
             Source::Irmin(name, bytes) => {
                 let mut from = FromRows::default();
-                for row in rows::rows(name, bytes)? {
-                    for call in from.calls(&row?)? {
+                let told = |error| told(Path::new(name), error);
+                for row in rows::rows(name, bytes).map_err(told)? {
+                    for call in from.calls(&row.map_err(told)?)? {
                         each(&call, false)?;
                     }
                 }
-                rows::cut_bytes(name, bytes)
+                rows::cut_bytes(name, bytes).map_err(told)
             }
         }
     }

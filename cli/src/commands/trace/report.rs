@@ -9,7 +9,7 @@ use varvite::Result;
 use varvite_sight::trace::summary::Row;
 use varvite_sight::trace::{self, Change, Comparison};
 
-use super::open;
+use super::{open, told};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::system::files;
@@ -56,7 +56,7 @@ pub fn info(arguments: &Info, format: Format) -> Outcome {
     let mut actions = BTreeMap::new();
     let mut threads = std::collections::BTreeSet::new();
     let mut end_ns = 0;
-    while let Some(call) = trace.next_call()? {
+    while let Some(call) = trace.next_call().map_err(|error| told(&arguments.file, error))? {
         *actions.entry(call.action.name()).or_default() += 1;
         threads.insert(call.thread);
         end_ns = end_ns.max(call.start_ns.saturating_add(call.duration_ns));
@@ -91,7 +91,7 @@ pub fn info(arguments: &Info, format: Format) -> Outcome {
 /// What a trace in `file` says, under the name of the file.
 fn summed_up(file: &Path) -> Result<trace::Summary> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    trace::summarise(&mut open(file)?, &name)
+    trace::summarise(&mut open(file)?, &name).map_err(|error| told(file, error))
 }
 
 fn write_page(file: Option<&PathBuf>, page: impl FnOnce() -> String) -> Result<()> {

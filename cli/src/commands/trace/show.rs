@@ -6,7 +6,7 @@ use clap::Args;
 use varvite::Error;
 use varvite::irmin_pack::trace;
 
-use crate::advice::CHECK;
+use crate::advice::{CHECK, TRACE_INFO, TRACE_SUMMARY};
 use crate::commands::inspect;
 use crate::exit::Outcome;
 use crate::input;
@@ -23,6 +23,12 @@ pub struct Show {
 
 pub fn run(arguments: &Show, format: Format) -> Outcome {
     let name = arguments.file.display().to_string();
+    if input::start(&arguments.file)? == *b"varviteT" {
+        let detail = format!(
+            "{name} is a trace of varvite, not of Irmin's benchmarks: {TRACE_INFO} says what it has, {TRACE_SUMMARY} sums it up"
+        );
+        return Err(Error::invalid(detail).into());
+    }
     let bytes = input::read(&arguments.file, &name)?;
     let described = trace::describe(&name, &bytes, arguments.limit).map_err(|error| {
         // A trace is no file of a store.
