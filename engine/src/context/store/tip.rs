@@ -342,6 +342,10 @@ impl Tip {
         let replaced = control.replace(&self.disk);
         writer.poisoned = false;
         if let Err(error) = replaced {
+            if error.is_no_space() {
+                // The next attempt has its room.
+                pack.evicted_hashes.give_up();
+            }
             // Before it has its name nothing has changed, and the call may be repeated. From then on
             // either may be found after a crash, and the two disagree about what comes next.
             let now = Control::read(&*self.disk).ok();
@@ -396,36 +400,37 @@ impl Writer {
         self.sealed.unwrap_or(Checkpoint { place, first_commit })
     }
 
-    /// Appends one batch, durably if `synced`.
+    /// Appends one batch, durably if `synced`. On a full disk what is kept there for reading goes first.
     pub(super) fn append(
         &mut self,
         disk: &dyn Disk,
         payload: &[u8],
         synced: bool,
-        meter: Option<&Arc<Meter>>,
+        pack: &Pack,
     ) -> Result<()> {
         debug_assert!(self.sealed.is_none(), "a chunk that has ended is never appended to");
         let at = self.append.push(payload)?;
-        self.append.write()?;
+        if let Err(error) = self.append.write() {
+            if !(error.is_no_space() && pack.evicted_hashes.give_up()) {
+                return Err(error);
+            }
+            self.append.push(payload)?;
+            self.append.write()?;
+        }
         self.before = at.offset;
         let bytes = (payload.len() + HEAD) as u64;
         self.written_bytes += bytes;
-        observer::count(meter, |meter| &meter.bytes_written, bytes);
+        observer::count(pack.meter(), |meter| &meter.bytes_written, bytes);
         if synced {
-            self.sync(disk, meter)?;
+            self.sync(disk, pack.meter())?;
         }
         self.chunk.extend(self.append.end().offset);
         Ok(())
     }
 
     /// Appends one batch without a commit, and returns where the next one's first record will be.
-    pub(super) fn spill(
-        &mut self,
-        disk: &dyn Disk,
-        payload: &[u8],
-        meter: Option<&Arc<Meter>>,
-    ) -> Result<u64> {
-        self.append(disk, payload, false, meter)?;
+    pub(super) fn spill(&mut self, disk: &dyn Disk, payload: &[u8], pack: &Pack) -> Result<u64> {
+        self.append(disk, payload, false, pack)?;
         Ok(self.next_offset())
     }
 
@@ -501,7 +506,7 @@ impl Writer {
         let mut batch = Batch::new(pack, self.next_offset(), None);
         batch.put(Tag::Seal, &[0; 32], &seal.encode());
         let checkpoint = self.checkpoint();
-        self.append(disk, &batch.finish().bytes, false, pack.meter())?;
+        self.append(disk, &batch.finish().bytes, false, pack)?;
         self.sealed = Some(checkpoint);
         debug_assert_eq!(self.append.end().offset, seal.length);
         self.sync(disk, pack.meter())?;
@@ -602,7 +607,7 @@ impl Spill for Tip {
         self.make_room(pack, &mut index, &mut writer)?;
         let start = writer.next_offset();
         let (offset, mut written) = writer.beside_collection(pack, |writer, barrier| {
-            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack.meter());
+            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack);
             let batch = Batch::new(pack, start, known.as_ref()).behind(barrier);
             let mut batch = batch.in_pieces(&mut sink);
             let offset = batch.put_tree(node)?;
@@ -610,7 +615,7 @@ impl Spill for Tip {
         })?;
         let bytes = std::mem::take(&mut written.bytes);
         if !bytes.is_empty() {
-            writer.append(&*self.disk, &bytes, false, pack.meter())?;
+            writer.append(&*self.disk, &bytes, false, pack)?;
         }
         index.put_objects(&written.fresh, known.as_ref());
         // What the index does not take now stays in memory until the next commit.

@@ -292,7 +292,7 @@ impl Store {
         let start = writer.next_offset();
         let pack = &self.pack;
         let (root, at, mut written) = writer.beside_collection(pack, |writer, barrier| {
-            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack.meter());
+            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack);
             let batch = Batch::new(pack, start, known.as_ref()).behind(barrier);
             let mut batch = batch.in_pieces(&mut sink);
             let root = match tree.root() {
@@ -308,7 +308,7 @@ impl Store {
         })?;
         let bytes = std::mem::take(&mut written.bytes);
         let synced = self.options.durability == Durability::Synced;
-        writer.append(&*self.disk, &bytes, synced, self.pack.meter())?;
+        writer.append(&*self.disk, &bytes, synced, &self.pack)?;
         writer.note_commit(at);
         {
             let mut state = self.state();
@@ -554,7 +554,7 @@ impl Store {
         batch.put(Tag::Reference, commit.map_or(&[0; 32], CommitHash::as_bytes), name);
         let written = batch.finish();
         let synced = self.options.durability == Durability::Synced;
-        writer.append(&*self.disk, &written.bytes, synced, self.pack.meter())?;
+        writer.append(&*self.disk, &written.bytes, synced, &self.pack)?;
         // While the writer is ours: a tree that spills may write a checkpoint behind the batch, which
         // has to know the branch.
         {
