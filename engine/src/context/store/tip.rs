@@ -484,7 +484,10 @@ impl Writer {
             self.is_new = false;
         }
         if let Some(meter) = meter {
+            // The host's clock: should it panic, what was synced is not known to the store yet.
+            self.poisoned = true;
             let duration_ns = meter.now_ns().saturating_sub(start_ns);
+            self.poisoned = false;
             observer::count(Some(meter), |meter| &meter.sync_ns, duration_ns);
         }
         Ok(())
