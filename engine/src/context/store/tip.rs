@@ -5,7 +5,7 @@
 //! becomes durable with the sync of the commit that refers to it. Invariant: a chunk is durable to its
 //! end before the next one has a name, so whatever follows it in the folder, it is whole.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::State;
 use super::collection::Collection;
@@ -13,6 +13,7 @@ use crate::context::files::batch::{self, Batch};
 use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place, Seal, chunk_end};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::collecting::barrier::Barrier;
+use crate::context::files::collecting::marks::Marks;
 use crate::context::files::control::{Control, Row, State as ChunkState};
 use crate::context::files::hash_index::{HashIndex, is_damage};
 use crate::context::files::pack::{Pack, Spill};
@@ -61,6 +62,9 @@ pub(super) struct Tip {
     pub(super) writer: Mutex<Writer>,
     pub(super) index: Arc<Mutex<HashIndex>>,
     state: Arc<Mutex<State>>,
+    /// What a collection that takes away leaves, as long as it is under way: whoever reads asks this, and not
+    /// the writer, who may be at the disk.
+    leaving: Mutex<Weak<Marks>>,
 }
 
 /// What is under the tip's lock.
@@ -79,6 +83,8 @@ pub(super) struct Writer {
     sealed: Option<Checkpoint>,
     /// The chunk's name is not yet durable.
     is_new: bool,
+    /// Up to here it was durable when it was opened; 0 if it was begun since.
+    opened_to: u64,
     /// What the store is made of; its checkpoint and branches are put in when it is written.
     pub(super) control: Control,
     /// Logical offset up to which the control file covers, and its length.
@@ -127,6 +133,7 @@ impl Tip {
         index: Arc<Mutex<HashIndex>>,
         state: Arc<Mutex<State>>,
     ) -> Arc<Tip> {
+        let opened_to = start.append.end().offset;
         let writer = Writer {
             append: start.append,
             lock: start.lock,
@@ -136,6 +143,7 @@ impl Tip {
             last_commit: start.last_commit,
             sealed: start.sealed,
             is_new: false,
+            opened_to,
             recorded: start.control.reaches(),
             control_bytes: start.control.encode().len() as u64,
             control: start.control,
@@ -154,7 +162,13 @@ impl Tip {
             writer: Mutex::new(writer),
             index,
             state,
+            leaving: Mutex::default(),
         })
+    }
+
+    /// From now on a collection takes away all older objects but `marks`.
+    pub(super) fn set_leaving(&self, marks: &Arc<Marks>) {
+        *lock(&self.leaving) = Arc::downgrade(marks);
     }
 
     /// The writer, alone. `Poisoned` after a failure.
@@ -393,6 +407,16 @@ impl Writer {
         Place { chunk: self.chunk.number, position: self.append.end(), before: self.before }
     }
 
+    /// Logical offset of the end of what readers may be told of: of what is durable, if the store syncs.
+    pub(super) fn shown_end(&self, is_synced: bool) -> u64 {
+        let end = match is_synced {
+            true if self.is_new => 0,
+            true => self.append.synced().max(self.opened_to),
+            false => self.append.end().offset,
+        };
+        self.chunk.base + end
+    }
+
     /// The last place from which a scan finds all that follows: before the end of a chunk, so that it
     /// sees that the chunk has ended.
     pub(super) fn checkpoint(&self) -> Checkpoint {
@@ -570,16 +594,15 @@ impl Writer {
         self.before = Position::start().offset;
         (self.first_commit, self.last_commit) = (0, 0);
         self.sealed = None;
-        self.is_new = true;
+        (self.is_new, self.opened_to) = (true, 0);
         std::mem::replace(&mut self.chunk, chunk)
     }
 }
 
 impl Spill for Tip {
     fn leaves(&self, offset: u64) -> bool {
-        let writer = lock(&self.writer);
-        let cleaning = writer.collection.as_ref().filter(|collection| collection.cleaning);
-        cleaning.is_none_or(|collection| collection.marks.has_object(offset))
+        let marks = lock(&self.leaving).upgrade();
+        marks.is_none_or(|marks| marks.has_object(offset))
     }
 
     fn spill(&self, pack: &Pack, root: &mut Slot) -> Result<()> {
