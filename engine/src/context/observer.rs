@@ -60,9 +60,9 @@ pub enum Operation {
     Branch,
     /// `Store::reload`
     Reload,
-    /// `Store::checkpoint`, inside of a commit too.
+    /// `Store::checkpoint`, that of `Store::maintain` too. What a commit does of one is part of the commit.
     Checkpoint,
-    /// `Store::begin_chunk`, inside of a commit too.
+    /// `Store::begin_chunk`, that of `Store::maintain` too. What a commit begins is part of the commit.
     BeginChunk,
     /// `Store::clear`
     Clear,

@@ -68,9 +68,12 @@ pub struct Options {
     pub hashes_bytes: u64,
     /// The most bytes of a file, without a name, for hashes that `hashes_bytes` has no room for, where each would
     /// be a read: one read then gives those of a node's children together. It is made when it is first needed; 0
-    /// turns it off. Each MiB of it that is used takes about 40 KiB of memory beside `hashes_bytes`.
+    /// turns it off. Each MiB of it that is used takes about 50 KiB of memory beside `hashes_bytes`, 13 MiB at the
+    /// default, and for a moment more than twice as much when the table of them grows. It is given up when the
+    /// disk is full. On a [`MemoryDisk`](crate::disk::memory::MemoryDisk) the file is memory too: give 0 there.
     pub hashes_file_bytes: u64,
-    /// Memory for pages of the pack, in bytes, unless `cache` is given.
+    /// Memory for pages of the pack and of the index, in bytes, unless `cache` is given. What the index takes of
+    /// `index_bytes`, and what its merges take, is counted in it: a large index leaves less for pages, or nothing.
     pub pages_bytes: u64,
     /// Memory for write buffers and filters of the index, in bytes.
     pub index_bytes: u64,

@@ -16,6 +16,7 @@ mod open_or_create;
 mod pins;
 mod reader;
 mod repair;
+mod scan;
 mod snapshots;
 mod space;
 #[cfg(test)]
@@ -48,11 +49,11 @@ use crate::trace::{self, Action, Answer, Digest};
 pub use check::{Checked, FAULTS_MAX};
 pub use collect::{CollectPhase, CollectStatus, Keep};
 use history::History;
-use load::End;
 pub use merge::{Limits, Merge};
 pub use reader::Reader;
 use reader::Readers;
 pub use repair::{LostCommit, RepairedContext};
+use scan::End;
 pub use space::{ChunkInfo, ChunkState, SHARED_COMMITS_MAX, SharedChunk, SharedPart, Sharing};
 use tip::Tip;
 pub use write::CommitInfo;
@@ -125,6 +126,8 @@ pub struct Store {
     history: Option<Box<dyn History>>,
     /// Of a moment that a reader sees: where hashes are, without the index's lock.
     lookup: Option<Lookup>,
+    /// And the logical offset from which on it sees nothing.
+    shown_end: u64,
     readers: Readers,
 }
 
@@ -205,6 +208,7 @@ impl Store {
             tip: None,
             history: None,
             lookup: None,
+            shown_end: u64::MAX,
             readers: Readers::default(),
         };
         store.load(lock)?;
@@ -288,6 +292,8 @@ impl Store {
     fn find_commit(&self, commit: &CommitHash) -> Result<Option<u64>> {
         let damage = match self.commit_entries(commit).and_then(|entries| entries.get(commit)) {
             Ok(None) => return Ok(None),
+            // Written again since this moment, or new since.
+            Ok(Some(offset)) if offset >= self.shown_end => return self.walk_to(commit),
             Ok(Some(offset)) => {
                 if self.has_collected(offset) {
                     return Ok(Some(offset));
@@ -323,10 +329,11 @@ impl Store {
 
     /// Looks for a commit in the history, of which the index remembers what such searches have passed.
     fn search(&self, commit: &CommitHash, damage: &str) -> Result<Option<u64>> {
-        let last = self.newest_commit();
-        let (known, (newest, next)) = lock(&self.index).passed(commit, damage, last);
-        if known.is_some() {
-            return Ok(known);
+        let (epoch, last) = (self.control.epoch, self.newest_commit());
+        let (known, (newest, next)) = lock(&self.index).passed(commit, damage, (epoch, last));
+        // Searches of later moments have passed what is newer than this one.
+        if let Some(known) = known.filter(|known| *known < self.shown_end) {
+            return Ok(Some(known));
         }
         let (mut passed, mut place, mut offset) = (Vec::new(), None, last);
         // What is newer than all that was passed is read whole, so that no gap stays behind.
@@ -345,8 +352,21 @@ impl Store {
             passed.push((hash, offset));
             offset = self.commit_before(&body);
         }
-        lock(&self.index).pass(passed, (last, offset.min(next)));
+        lock(&self.index).pass(epoch, passed, (last, offset.min(next)));
         Ok(place)
+    }
+
+    /// The same without the index's memory.
+    fn walk_to(&self, commit: &CommitHash) -> Result<Option<u64>> {
+        let mut offset = self.newest_commit();
+        while offset != 0 {
+            let (hash, body) = self.commit_at(offset)?;
+            if hash == *commit {
+                break;
+            }
+            offset = self.commit_before(&body);
+        }
+        Ok(Some(offset).filter(|offset| *offset != 0))
     }
 
     /// Whether the commit is here, or was until a collection took it. An index that was made again knows
@@ -410,6 +430,10 @@ impl Store {
             ));
         }
         let Some(offset) = self.object_entries(hash)?.get(hash)? else { return Ok(None) };
+        // One that a tree has spilled since is nobody's yet, and a power cut may take it.
+        if offset >= self.shown_end {
+            return Ok(None);
+        }
         // Nor is one that a collection will take as good as there: what has it could not be committed.
         if !self.pack.has_object(offset)? || self.pack.will_go(offset) {
             return Ok(None);

@@ -12,6 +12,9 @@ use crate::error::{Error, Kind, Result};
 /// What the name of a file in work ends with.
 pub const SUFFIX: &str = ".tmp";
 
+/// How many bytes are copied at once.
+const WINDOW: u64 = 256 << 10;
+
 /// The name of the file that `name` would have become, if it is what a crash leaves of a replacement.
 #[must_use]
 pub fn unfinished(name: &str) -> Option<&str> {
@@ -63,15 +66,26 @@ pub fn renew(disk: &Arc<dyn Disk>, path: &str) -> Result<()> {
         return Ok(());
     }
     let file = disk.open(path, Mode::Read, Access::Buffered)?;
-    let mut bytes = vec![0; file.len()? as usize];
-    file.read_exact_at(0, &mut bytes)?;
-    drop(file);
     let mut replacement = Replacement::begin(disk, path, Access::Buffered)?;
-    if !bytes.is_empty() {
-        replacement.file().write_at(0, &bytes)?;
-    }
+    copy(&*file, &**replacement.file())?;
+    // Some systems rename over no file that is open.
+    drop(file);
     replacement.sync()?;
     replacement.rename().map_err(|refused| refused.error)
+}
+
+/// Copies all bytes of `from`, however many, through a small memory.
+fn copy(from: &dyn File, to: &dyn File) -> Result<()> {
+    let end = from.len()?;
+    let mut bytes = vec![0; WINDOW.min(end) as usize];
+    let mut place = 0;
+    while place < end {
+        let part = &mut bytes[..WINDOW.min(end - place) as usize];
+        from.read_exact_at(place, part)?;
+        to.write_at(place, part)?;
+        place += part.len() as u64;
+    }
+    Ok(())
 }
 
 /// A file that is being written to take the place of another. Dropped unfinished, it is removed.
@@ -155,6 +169,32 @@ impl Drop for Replacement {
         if !self.finished {
             // What stays is a leftover, which the next replacement or the next opening removes.
             remove_quietly(&*self.disk, &self.working);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::sim::{Fault, SimDisk};
+
+    #[test]
+    fn a_file_is_renewed_whatever_its_length_in_writes_of_a_window() {
+        for length in [0, 1, WINDOW - 1, WINDOW, WINDOW + 1, 3 * WINDOW + 7] {
+            let sim = SimDisk::new(1);
+            let disk: Arc<dyn Disk> = Arc::clone(&sim) as _;
+            let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            replace(&disk, "file", &bytes).unwrap();
+            let before = sim.calls().of(Fault::Write);
+            renew(&disk, "file").unwrap();
+            let file = disk.open("file", Mode::Read, Access::Buffered).unwrap();
+            assert_eq!(file.len().unwrap(), length);
+            let mut found = vec![0; bytes.len()];
+            file.read_exact_at(0, &mut found).unwrap();
+            assert!(found == bytes, "{length}");
+            let writes = sim.calls().of(Fault::Write) - before;
+            assert_eq!(writes, length.div_ceil(WINDOW), "{length}");
+            assert_eq!(disk.list("").unwrap(), ["file"]);
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Trees of one handle committed and grafted by another: what both have is referred to, and nothing that
 //! only looks alike ever is.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use varvite::context::{CommitHash, CommitInfo, Index, Options, Store, Tree, TreeHash};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 
+use crate::hooked_disk::HookedDisk;
 use crate::random::Random;
 
 const ACCOUNTS: u64 = 3_000;
@@ -251,4 +252,44 @@ fn a_tree_from_before_the_store_was_cleared_is_copied() {
     let store = open(&disk);
     assert_eq!(rebuilt(&store.checkout(&last).unwrap()), expected);
     store.check().unwrap();
+}
+
+/// Places of one copy are the midst of records of the other: what their bytes seem to say costs nothing.
+#[test]
+fn a_copy_whose_records_lie_elsewhere_is_adopted_at_the_cost_of_what_it_is() {
+    let disk = MemoryDisk::seeded(1);
+    let (left, first) = store(&disk, Index::Minimal);
+    left.close().unwrap();
+    let copy = disk.snapshot();
+    let reads: Arc<Mutex<[u64; 3]>> = Arc::default();
+    let counts = Arc::clone(&reads);
+    let counted = HookedDisk::counting_reads(disk, move |path, bytes| {
+        let mut counts = counts.lock().unwrap();
+        counts[0] += bytes as u64;
+        counts[1] += u64::from(path == "control");
+        counts[2] = counts[2].max(bytes as u64);
+    });
+    let options = Options { pages_bytes: 0, ..Options::default() };
+    let mut left = Store::open(counted, options).unwrap();
+    let mut right = open(&copy);
+    let mut random = Random::new(5);
+    let mut tree = left.checkout(&first).unwrap();
+    for number in 0..20_000 {
+        tree.add(&["ours", &format!("{number:05}")], &random.bytes(90)).unwrap();
+    }
+    commit(&mut left, &mut tree, Some(first));
+    let mut tree = right.checkout(&first).unwrap();
+    for number in 0..1_000_u64 {
+        let length = 33 + random.below(70) as usize;
+        tree.add(&["theirs", &format!("{number:05}")], &random.bytes(length)).unwrap();
+    }
+    let theirs = commit(&mut right, &mut tree, Some(first));
+    let mut tree = right.checkout(&theirs).unwrap();
+    let expected = rebuilt(&tree);
+    *reads.lock().unwrap() = [0; 3];
+    let last = commit(&mut left, &mut tree, Some(theirs));
+    let [bytes, control, longest] = *reads.lock().unwrap();
+    assert_eq!(control, 0, "nothing is damaged or has moved");
+    assert!(bytes < 400_000 && longest <= 64 << 10, "{bytes} bytes read, {longest} at once");
+    assert_eq!(left.checkout(&last).unwrap().hash().unwrap(), expected);
 }

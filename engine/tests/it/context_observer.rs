@@ -1,9 +1,11 @@
 //! What an observer of a context is told: every operation, by path, with its cost.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use varvite::Kind;
 use varvite::context::{
     CommitHash, CommitInfo, Cost, Depth, Observer, Operation, Options, Order, PREFIX_STEPS, Store,
     Tree, TreeHash,
@@ -258,4 +260,60 @@ fn what_threads_look_at_is_told_once_or_more_and_never_less() {
     let events = notes.take();
     assert_eq!(events.len(), 2_000);
     assert!(events.iter().all(|event| pieces(event) >= alone));
+}
+
+/// A clock that fails at one of its readings.
+struct Failing(AtomicU64);
+
+impl Observer for Failing {
+    fn now_ns(&self) -> u64 {
+        let left = self.0.load(Ordering::Relaxed);
+        self.0.store(left.wrapping_sub(1), Ordering::Relaxed);
+        assert!(left != 0, "as ordered");
+        left
+    }
+
+    fn record(&self, _: Operation, _: &[&[u8]], _: u64, _: &Cost) {}
+}
+
+#[test]
+fn a_clock_that_panics_at_any_reading_leaves_no_commit_that_the_store_does_not_know() {
+    let (mut panics, mut stopped) = (0, 0);
+    for n in 0.. {
+        let clock = Arc::new(Failing(AtomicU64::new(u64::MAX)));
+        let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
+        let options = Options { observer: Some(clock.clone()), ..Options::default() };
+        let mut store = Store::create(Arc::clone(&disk), options).unwrap();
+        let mut tree = store.empty_tree();
+        let info = |number: u64| CommitInfo::new(&[], number as i64, "a", "b");
+        for number in 0..3_u64 {
+            tree.add(&["a"], &number.to_be_bytes()).unwrap();
+            store.commit(&mut tree, &info(number)).unwrap();
+        }
+        tree.add(&["a"], &[3; 90]).unwrap();
+        let hash = store.hash(&tree, &info(3)).unwrap();
+        clock.0.store(n, Ordering::Relaxed);
+        let commit = AssertUnwindSafe(|| store.commit(&mut tree, &info(3)).unwrap());
+        let outcome = catch_unwind(commit);
+        clock.0.store(u64::MAX, Ordering::Relaxed);
+        if outcome.is_ok() {
+            break;
+        }
+        panics += 1;
+        // A host that goes on all the same.
+        let mut tree = store.empty_tree();
+        tree.add(&["b"], &[4; 90]).unwrap();
+        if let Err(error) = store.commit(&mut tree, &info(4)) {
+            assert_eq!(error.kind(), Kind::Poisoned, "reading {n}: {error}");
+            stopped += 1;
+        }
+        drop(store);
+        let mut store = Store::open(disk, Options::default()).unwrap();
+        let log = store.log(usize::MAX).unwrap();
+        let is_there = store.exists(&hash).unwrap();
+        assert_eq!(is_there, log.contains(&hash), "reading {n}: what is there is in the log");
+        store.begin_chunk().unwrap();
+        store.check().unwrap_or_else(|error| panic!("reading {n}: {error}"));
+    }
+    assert!(panics > 2 && stopped > 0, "{panics}, {stopped}");
 }

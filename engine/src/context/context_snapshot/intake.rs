@@ -552,7 +552,7 @@ impl Intake {
         order.sort_unstable_by_key(|index| places[*index]);
         let mut looked = vec![(false, UNKNOWN); places.len()];
         for index in order {
-            let Some(found) = load.look(places[index])? else { return Ok(None) };
+            let Some(found) = load.look(places[index], None)? else { return Ok(None) };
             looked[index] = found;
         }
         let mut looked = looked.into_iter();

@@ -138,6 +138,16 @@ impl EvictedHashes {
         lock(&self.state).forget(offset);
     }
 
+    /// Turns it off, so that its space is for what is written; `false` if it took none.
+    pub(crate) fn give_up(&self) -> bool {
+        let mut state = lock(&self.state);
+        let took = state.file.is_some();
+        if took {
+            state.turn_off();
+        }
+        took
+    }
+
     /// How many nodes something is kept of.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {

@@ -140,6 +140,7 @@ pub(crate) struct Swept {
 }
 
 /// A moment of one kind of entries: lookups in it wait for nobody.
+#[derive(Default)]
 pub(crate) struct Entries {
     /// The answer, where memory has it.
     known: Option<u64>,
@@ -147,10 +148,6 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    fn of(view: &View) -> Entries {
-        Entries { known: None, view: Some(view.clone()) }
-    }
-
     /// The logical offset of the record with this hash.
     pub(crate) fn get(&self, hash: &Hash) -> Result<Option<u64>> {
         match (&self.view, self.known) {
@@ -162,34 +159,49 @@ impl Entries {
 
 /// A moment of all entries, for many lookups.
 #[derive(Debug)]
-pub(crate) struct Lookup {
-    /// Commits and objects: lookups wait for nobody. `None` where not all are in tables: whoever looks up
-    /// waits for whoever changes the index.
-    views: Option<[View; 2]>,
+pub(crate) enum Lookup {
+    /// Of commits and objects: lookups wait for nobody.
+    Views([View; 2]),
+    /// Not all are in tables, or those are about to be made again: whoever looks up waits for whoever changes the
+    /// index of this epoch, and finds what came since too.
+    Index(u64),
+    /// There is nothing to look up.
+    Nothing,
 }
 
 impl Lookup {
-    /// See [`HashIndex::commits`]. `Invalid` while the index is being made again.
+    /// See [`HashIndex::commits`]. `Invalid` while the index is to be made again, `Closed` once it is of
+    /// another epoch.
     pub(crate) fn commits(&self, hash: &Hash, index: &Mutex<HashIndex>) -> Result<Entries> {
-        match &self.views {
-            Some([commits, _]) => Ok(Entries::of(commits)),
-            None => Self::whole(&lock(index)).map(|index| index.commits(hash)),
-        }
+        self.entries(index, 0, |index| index.commits(hash))
     }
 
-    /// See [`HashIndex::objects`]. `Invalid` while the index is being made again.
+    /// The same for [`HashIndex::objects`].
     pub(crate) fn objects(&self, hash: &Hash, index: &Mutex<HashIndex>) -> Result<Entries> {
-        match &self.views {
-            Some([_, objects]) => Ok(Entries::of(objects)),
-            None => Self::whole(&lock(index)).map(|index| index.objects(hash)),
-        }
+        self.entries(index, 1, |index| index.objects(hash))
     }
 
-    fn whole(index: &HashIndex) -> Result<&HashIndex> {
+    fn entries(
+        &self,
+        index: &Mutex<HashIndex>,
+        kind: usize,
+        ask: impl FnOnce(&HashIndex) -> Entries,
+    ) -> Result<Entries> {
+        let epoch = match self {
+            Lookup::Views(views) => {
+                return Ok(Entries { known: None, view: Some(views[kind].clone()) });
+            }
+            Lookup::Nothing => return Ok(Entries::default()),
+            Lookup::Index(epoch) => *epoch,
+        };
+        let index = lock(index);
+        if index.covered.epoch != epoch {
+            return Err(Error::new(Kind::Closed, "the store was cleared: ask again"));
+        }
         if index.behind {
             return Err(Error::invalid("the index is to be made again by the store that writes"));
         }
-        Ok(index)
+        Ok(ask(&index))
     }
 }
 
@@ -457,13 +469,17 @@ impl HashIndex {
     }
 
     /// Where a commit is that the tables could not be asked for, if a search has passed it, and between
-    /// which places of the history, which ends with `last`, searches have passed all. Warns the first time.
+    /// which places of the history, which ends with `last`, searches have passed all. Warns the first time. Of
+    /// another epoch nothing is known.
     pub(crate) fn passed(
         &mut self,
         hash: &Hash,
         damage: &str,
-        last: u64,
+        (epoch, last): (u64, u64),
     ) -> (Option<u64>, (u64, u64)) {
+        if epoch != self.covered.epoch {
+            return (None, (last, last));
+        }
         if self.passed_between.is_none() {
             self.warnings.push(format!(
                 "commits that the index has lost are looked for in the pack, one record each, until \
@@ -474,8 +490,16 @@ impl HashIndex {
         (self.passed.get(hash).copied(), between)
     }
 
-    /// A search has passed `commits`, and now all of the history between two places.
-    pub(crate) fn pass(&mut self, commits: Vec<(CommitHash, u64)>, (newest, next): (u64, u64)) {
+    /// A search has passed `commits` of an epoch, and now all of the history between two places.
+    pub(crate) fn pass(
+        &mut self,
+        epoch: u64,
+        commits: Vec<(CommitHash, u64)>,
+        (newest, next): (u64, u64),
+    ) {
+        if epoch != self.covered.epoch {
+            return;
+        }
         for (hash, offset) in commits {
             let place = self.passed.entry(*hash).or_insert(offset);
             *place = (*place).max(offset);
@@ -499,8 +523,15 @@ impl HashIndex {
     /// A moment of all entries. O(1).
     pub(crate) fn lookup(&self) -> Lookup {
         let is_all = self.unsettled() == 0 && !self.behind;
-        let tables = self.tables.as_ref().filter(|_| is_all);
-        Lookup { views: tables.map(|tables| [tables.commits.view(), tables.objects.view()]) }
+        match self.tables.as_ref().filter(|_| is_all) {
+            Some(tables) => Lookup::Views([tables.commits.view(), tables.objects.view()]),
+            None => self.lookup_later(),
+        }
+    }
+
+    /// The same for as long as the tables may be closed meanwhile.
+    pub(crate) fn lookup_later(&self) -> Lookup {
+        Lookup::Index(self.covered.epoch)
     }
 
     /// Those of `hashes` that are objects of the store. One batch of lookups.

@@ -5,6 +5,7 @@
 //! that still grows is read as it is; a record's checksum is verified whenever its bytes are read.
 //! Format document: `docs/format/pack.md`.
 
+mod looks;
 mod swaps;
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -30,6 +31,7 @@ use crate::context::pieces::object_cache::ObjectCache;
 use crate::context::pieces::recent::Recent;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
+use crate::file::append::PAYLOAD_MAX;
 use crate::format::checksum::crc_append;
 use crate::format::codec::Encoder;
 use crate::format::hash::combine;
@@ -400,25 +402,6 @@ impl Pack {
         })
     }
 
-    /// Whether the record at `offset` is there with all that it refers to.
-    pub(crate) fn has_object(&self, offset: u64) -> Result<bool> {
-        self.beside_swaps(|| {
-            let Some(chunk) = self.chunk(offset) else { return Ok(false) };
-            Ok(match chunk.state {
-                State::Whole | State::Lower => true,
-                State::Sparse(_) => {
-                    self.entry(&chunk, offset)?.is_some_and(|entry| entry.is_object)
-                }
-                State::Gone => false,
-            })
-        })
-    }
-
-    /// Whether the collection that takes away, if one does, will take the object at `offset`.
-    pub(crate) fn will_go(&self, offset: u64) -> bool {
-        self.spill.get().and_then(Weak::upgrade).is_some_and(|writer| !writer.leaves(offset))
-    }
-
     /// The bytes of page `number`, which is whole.
     fn page(&self, chunk: &Arc<Chunk>, number: u32) -> Result<CachedPage> {
         if let Some(page) = self.cache.get(chunk.key, number) {
@@ -527,8 +510,8 @@ impl Pack {
         if let Some(length) = record::length(&bytes)
             && length > bytes.len() as u64
         {
-            // Never more than the chunk has, whatever a damaged length says.
-            let room = end.saturating_sub(position);
+            // Never more than the chunk and a batch have, whatever a damaged length says.
+            let room = end.saturating_sub(position).min(PAYLOAD_MAX as u64);
             // The pack may have grown since the end was read, and a page have become whole that has more than room.
             let missing = (length.min(room) as usize).saturating_sub(bytes.len());
             let position = position + bytes.len() as u64;
@@ -747,13 +730,18 @@ impl Load for Pack {
         lock(&self.chunks).first().map(|first| [self.store, first.epoch])
     }
 
-    fn look(&self, offset: u64) -> Result<Option<(bool, Hash)>> {
+    fn look(&self, offset: u64, wanted: Option<&Hash>) -> Result<Option<(bool, Hash)>> {
         // What is the base of patches alone has lost its children, perhaps.
         if !self.has_object(offset)? {
             return Ok(None);
         }
         // Nor is what will go as good as there.
         if self.will_go(offset) {
+            return Ok(None);
+        }
+        if let Some(wanted) = wanted
+            && !self.begins_as(offset, wanted)?
+        {
             return Ok(None);
         }
         let found = self.record_at(offset, false, |_, _, record| Ok((record.tag, record.hash)));

@@ -109,6 +109,14 @@ pub(crate) fn length(bytes: &[u8]) -> Option<u64> {
     Some((head + HASH + CRC) as u64).and_then(|rest| rest.checked_add(body))
 }
 
+/// Whether `bytes` begin as the record of an object with `hash`; they need be no record.
+pub(crate) fn begins_as(bytes: &[u8], hash: &Hash) -> bool {
+    let Some((tag, rest)) = bytes.split_first() else { return false };
+    let mut decoder = Decoder::new("", 0, rest);
+    let is_object = Tag::of(*tag).is_some_and(Tag::is_object);
+    is_object && decoder.varint().is_ok() && decoder.raw(HASH).is_ok_and(|found| found == hash)
+}
+
 /// Takes apart the record that `bytes` begin with, found at byte `place` of `file`.
 pub(crate) fn take<'a>(
     file: &'a str,

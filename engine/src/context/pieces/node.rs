@@ -69,9 +69,10 @@ pub(crate) trait Load: Send + Sync {
         None
     }
     /// Whether a value begins at a logical offset, rather than a node, and the hash of the two; none
-    /// when neither does.
-    fn look(&self, offset: u64) -> Result<Option<(bool, Hash)>> {
-        let _ = offset;
+    /// when neither does. Of any other than `wanted`, if that is given, little is read: then the offset need not
+    /// be one of a record.
+    fn look(&self, offset: u64, wanted: Option<&Hash>) -> Result<Option<(bool, Hash)>> {
+        let _ = (offset, wanted);
         Ok(None)
     }
     /// Whether stored hashes are of the kind that changed nodes are given.

@@ -447,7 +447,7 @@ impl Tip {
         credits: u64,
     ) -> Result<Option<u64>> {
         if !collection.cleaning {
-            let (spent, is_done) = collection.marks.go_on(pack, credits)?;
+            let (spent, is_done) = collection.marking().go_on(pack, credits)?;
             if is_done {
                 self.raise_horizon(pack, writer, collection)?;
             }
@@ -497,6 +497,7 @@ impl Tip {
             collection.cleaning = false;
             (writer.control.horizon, writer.control.cursor) = before;
         })?;
+        self.set_leaving(&collection.marks);
         collection.leading = writer.control.has_copies.then(Leading::default);
         Ok(())
     }

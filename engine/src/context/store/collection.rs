@@ -32,7 +32,8 @@ pub(super) enum Sifting {
 pub(super) struct Collection {
     /// Where history will begin, or does.
     pub(super) horizon: Horizon,
-    pub(super) marks: Marks,
+    /// Nobody else has them before it takes away; from then on they stay what they are.
+    pub(super) marks: Arc<Marks>,
     /// What stays is known, and older commits are collected.
     pub(super) cleaning: bool,
     /// The next chunk to be cleaned, by number, is the one before.
@@ -115,7 +116,7 @@ impl Collection {
         let marks = Marks::begin(pack, horizon.commit, &horizon.kept)?;
         Ok(Collection {
             horizon,
-            marks,
+            marks: Arc::new(marks),
             cleaning: false,
             next,
             sifting: None,
@@ -137,7 +138,12 @@ impl Collection {
 
     /// Keeps what was referred to, which is there.
     pub(super) fn keep(&mut self, roots: &[u64]) -> Result<()> {
-        roots.iter().try_for_each(|offset| self.marks.add(*offset))
+        roots.iter().try_for_each(|offset| self.marking().add(*offset))
+    }
+
+    /// Its marks, to add some.
+    pub(super) fn marking(&mut self) -> &mut Marks {
+        Arc::get_mut(&mut self.marks).expect("nobody else has them before it takes away")
     }
 
     /// Rids the index of some objects that went; returns what that cost, none when it is done, or cannot be.

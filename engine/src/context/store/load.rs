@@ -4,23 +4,21 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::tip::{Checkpoint, Start, Tip};
+use super::scan::{End, ScanTarget, each_record, put};
+use super::tip::{Start, Tip};
 use super::{State, Store};
-use crate::context::files::chunk::{Opening, Place, Seal};
+use crate::context::files::chunk::{Opening, Place};
 use crate::context::files::chunk_files::{self, Chunk, Found};
 use crate::context::files::chunk_reader::ChunkReader;
-use crate::context::files::commit::CommitBody;
 use crate::context::files::control::{Control, Horizon, Row, State as ChunkState};
 use crate::context::files::hash_index::{Covered, HashIndex, is_damage};
 use crate::context::files::paths;
-use crate::context::files::record::{self, Tag};
 use crate::context::files::sparse::SparseFile;
-use crate::context::hash::CommitHash;
 use crate::context::observer::Operation;
 use crate::context::options::Options;
 use crate::disk::{Disk, Lock, remove_quietly};
 use crate::error::{Error, Kind, Result};
-use crate::file::append::{self, HEAD, Position};
+use crate::file::append::{self, Position};
 use crate::file::replace;
 use crate::format::header::FileKind;
 use crate::order;
@@ -56,22 +54,6 @@ pub(super) fn beside_writer<T>(
         }
     }
     read(look()?)
-}
-
-/// How far the pack was read.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct End {
-    pub(super) place: Place,
-    /// Logical offset of the first commit in the last chunk; 0 for none.
-    first_commit: u64,
-    /// The last chunk has ended, and this is before its end.
-    sealed: Option<Checkpoint>,
-}
-
-impl End {
-    pub(super) fn of(control: &Control) -> End {
-        End { place: control.checkpoint, first_commit: control.first_commit, sealed: None }
-    }
 }
 
 /// The control file of a store, or of what was made of it since: the pack says so when the file is
@@ -230,13 +212,12 @@ impl Store {
         let chunk = self.pack.last_chunk();
         let file = self.pack.files.get(&chunk)?;
         let index = Arc::clone(&self.index);
-        let mut index = lock(&index);
-        let mut target = ScanTarget::new(&mut index, self.end);
+        let mut target = ScanTarget::new(&index, self.end, self.is_read());
         let scan =
             append::scan(&*file, chunk.identity, self.end.place.position, |position, payload| {
                 target.apply(&chunk, position, payload)
             })?;
-        let end = target.finish(&mut self.state(), scan.end);
+        let end = target.finish(&self.state, scan.end);
         self.end = end;
         chunk.extend(scan.end.offset);
         if self.end.sealed.is_some() {
@@ -578,7 +559,7 @@ impl Store {
         Ok(index)
     }
 
-    /// Sees what was committed since the store was opened or last reloaded. Costs what is new. Does
+    /// Sees what was committed since the store was opened or last reloaded. Reads the control file and what is new. Does
     /// nothing for the handle that writes, which always sees its own commits. After an error the handle
     /// stands at a moment between; the next call goes on.
     pub fn reload(&mut self) -> Result<()> {
@@ -677,123 +658,4 @@ impl Store {
         self.readers = readers;
         Ok(())
     }
-}
-
-/// Where the records of a chunk go. The state changes at its end only, so that a scan that fails
-/// halfway changed nothing.
-struct ScanTarget<'a> {
-    end: End,
-    /// Place and sequence number of the last commit.
-    last: Option<(u64, u64)>,
-    /// Branches set, or removed by a hash of zeros.
-    references: Vec<(Vec<u8>, CommitHash)>,
-    index: &'a mut HashIndex,
-    /// The index stands where the scan begins, so it takes the records as they come.
-    together: bool,
-}
-
-impl<'a> ScanTarget<'a> {
-    fn new(index: &'a mut HashIndex, end: End) -> ScanTarget<'a> {
-        let together = index.reached == end.place;
-        ScanTarget { end, last: None, references: Vec::new(), index, together }
-    }
-
-    /// Takes the records of one batch. Their bytes were verified with the batch.
-    fn apply(&mut self, chunk: &Chunk, position: Position, payload: &[u8]) -> Result<()> {
-        let file = &*chunk.path;
-        let corrupt = |what| Err(Error::corrupt(file, position.offset, what, "another batch"));
-        if self.end.sealed.is_some() {
-            return corrupt("nothing after the end of the chunk");
-        }
-        let mut opened = false;
-        each_record(chunk, position, payload, |offset, tag, hash, body| {
-            let place = offset - chunk.base;
-            if self.together {
-                put(self.index, tag, hash, offset);
-            }
-            match tag {
-                Tag::Commit => {
-                    let body = CommitBody::decode(file, place, offset, body)?;
-                    self.last = Some((offset, body.sequence));
-                    if self.end.first_commit == 0 {
-                        self.end.first_commit = offset;
-                    }
-                }
-                Tag::Reference => self.references.push((body.to_vec(), CommitHash::new(*hash))),
-                Tag::Opening => {
-                    let opening = Opening::decode(file, place, body)?;
-                    opened = (opening.number, opening.base) == (chunk.number, chunk.base);
-                }
-                Tag::Seal => {
-                    let seal = Seal::decode(file, place, body)?;
-                    let is_right = seal.length == position.offset + Seal::BATCH
-                        && (seal.sequence, seal.chain) == (position.sequence, position.chain);
-                    if !is_right {
-                        return corrupt("the end of this chunk");
-                    }
-                    let End { place, first_commit, .. } = self.end;
-                    let place = Place { position, ..place };
-                    self.end.sealed = Some(Checkpoint { place, first_commit });
-                }
-                _ => {}
-            }
-            Ok(())
-        })?;
-        if opened != (position.sequence == 0) {
-            return corrupt("the batch that begins this chunk, and only there");
-        }
-        self.end.place.before = position.offset;
-        self.index.settle_some()
-    }
-
-    /// What was read ends at `position`.
-    fn finish(mut self, state: &mut State, position: Position) -> End {
-        self.end.place.position = position;
-        if let Some((offset, sequence)) = self.last {
-            state.last_commit = offset;
-            state.sequence = sequence.saturating_add(1);
-        }
-        for (name, hash) in self.references {
-            if *hash == [0; 32] {
-                state.branches.remove(&name);
-            } else {
-                state.branches.insert(name, hash);
-            }
-        }
-        if self.together {
-            self.index.reached = self.end.place;
-        }
-        self.end
-    }
-}
-
-pub(super) fn put(index: &mut HashIndex, tag: Tag, hash: &[u8; 32], offset: u64) {
-    match tag {
-        Tag::Commit => index.put_commit(hash, offset),
-        _ if tag.is_object() && index.keeps_objects() => index.put_object(hash, offset),
-        _ => {}
-    }
-}
-
-/// Calls `each` with logical offset, tag, hash and body of every record of a batch.
-pub(super) fn each_record(
-    chunk: &Chunk,
-    position: Position,
-    payload: &[u8],
-    mut each: impl FnMut(u64, Tag, &[u8; 32], &[u8]) -> Result<()>,
-) -> Result<()> {
-    let file = &*chunk.path;
-    let mut at = 0;
-    while at < payload.len() {
-        let rest = &payload[at..];
-        let place = position.offset + (HEAD + at) as u64;
-        let length = record::length(rest).filter(|length| *length <= rest.len() as u64);
-        let length = length.ok_or_else(|| {
-            Error::corrupt(file, place, "a record within its batch", "a longer one")
-        })? as usize;
-        let head = record::split(file, place, &rest[..length])?;
-        each(chunk.base + place, head.tag, &head.hash, head.body)?;
-        at += length;
-    }
-    Ok(())
 }

@@ -357,7 +357,7 @@ impl Tip {
         self.make_room(pack, &mut index, &mut writer)?;
         let start = writer.next_offset();
         let (roots, among, mut written) = writer.beside_collection(pack, |writer, barrier| {
-            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack.meter());
+            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack);
             let batch = Batch::new(pack, start, known.as_ref()).behind(barrier);
             let mut batch = batch.in_pieces(&mut sink);
             let put = |slot| if each { batch.put_alone(slot) } else { batch.put_apart(slot) };
@@ -375,7 +375,7 @@ impl Tip {
         })?;
         let bytes = std::mem::take(&mut written.bytes);
         if !bytes.is_empty() {
-            writer.append(&*self.disk, &bytes, false, pack.meter())?;
+            writer.append(&*self.disk, &bytes, false, pack)?;
         }
         index.put_objects(&written.fresh, known.as_ref());
         // What the index does not take now stays in memory until the next batch.

@@ -649,7 +649,10 @@ fn a_call_that_fails_while_a_collected_store_is_opened_is_no_damage() {
 
 /// Commits to a wide directory of values that are records of their own, with hashes in little memory and up to
 /// `file_bytes` of them in a file; returns the commits' hashes and how many reads there were.
-fn wide_story(file_bytes: u64, mut each: impl FnMut(&Store, u64)) -> (Vec<CommitHash>, u64) {
+fn wide_story(
+    file_bytes: u64,
+    mut each: impl FnMut(&Store, u64, &SimDisk),
+) -> (Vec<CommitHash>, u64) {
     let disk = SimDisk::new(3);
     let options = Options {
         hashes_bytes: 40_000,
@@ -670,7 +673,7 @@ fn wide_story(file_bytes: u64, mut each: impl FnMut(&Store, u64)) -> (Vec<Commit
     let mut hashes = vec![commit(&mut store, &mut tree, 0)];
     let before = disk.calls().reads;
     for number in 1..120_u64 {
-        each(&store, number);
+        each(&store, number, &disk);
         let mut tree = store.checkout(hashes.last().unwrap()).unwrap();
         tree.add(&["index", &name(number * 977 % 3_000)], &value(number, 1)).unwrap();
         hashes.push(commit(&mut store, &mut tree, number));
@@ -685,12 +688,12 @@ fn wide_story(file_bytes: u64, mut each: impl FnMut(&Store, u64)) -> (Vec<Commit
 fn hashes_that_memory_has_no_room_for_are_read_together_and_never_believed() {
     let mut kept = 0;
     let (expected, without) =
-        wide_story(0, |store, _| assert_eq!(store.pack.evicted_hashes.count(), 0));
+        wide_story(0, |store, _, _| assert_eq!(store.pack.evicted_hashes.count(), 0));
     let (hashes, with) =
-        wide_story(1 << 20, |store, _| kept = kept.max(store.pack.evicted_hashes.count()));
+        wide_story(1 << 20, |store, _, _| kept = kept.max(store.pack.evicted_hashes.count()));
     assert_eq!(hashes, expected);
     assert!(kept > 20 && with * 2 < without, "{kept} kept; {with} reads instead of {without}");
-    let (hashes, damaged) = wide_story(1 << 20, |store, number| {
+    let (hashes, damaged) = wide_story(1 << 20, |store, number, _| {
         let Some(file) = store.pack.evicted_hashes.file() else { return };
         // One bit of each vector, the whole file, or its second half.
         match number % 3 {
@@ -705,6 +708,23 @@ fn hashes_that_memory_has_no_room_for_are_read_together_and_never_believed() {
     });
     assert_eq!(hashes, expected, "damage costs reads alone");
     assert!(damaged > with, "it was met: {damaged} reads instead of {with}");
+}
+
+#[test]
+fn on_a_full_disk_the_file_of_hashes_makes_room_for_commits() {
+    let (expected, _) = wide_story(0, |_, _, _| ());
+    let mut file = None;
+    let (hashes, _) = wide_story(1 << 20, |store, number, disk| match number {
+        100 => {
+            file = store.pack.evicted_hashes.file().map(|file| file.len().unwrap());
+            // The commit's write is the next that needs space.
+            disk.fail_at(1, Fault::Space);
+        }
+        101.. => assert!(store.pack.evicted_hashes.file().is_none(), "it takes no space any more"),
+        _ => {}
+    });
+    assert_eq!(hashes, expected);
+    assert!(file.is_some_and(|bytes| bytes > 0));
 }
 
 #[test]

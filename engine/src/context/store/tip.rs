@@ -5,7 +5,7 @@
 //! becomes durable with the sync of the commit that refers to it. Invariant: a chunk is durable to its
 //! end before the next one has a name, so whatever follows it in the folder, it is whole.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::State;
 use super::collection::Collection;
@@ -13,6 +13,7 @@ use crate::context::files::batch::{self, Batch};
 use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place, Seal, chunk_end};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::collecting::barrier::Barrier;
+use crate::context::files::collecting::marks::Marks;
 use crate::context::files::control::{Control, Row, State as ChunkState};
 use crate::context::files::hash_index::{HashIndex, is_damage};
 use crate::context::files::pack::{Pack, Spill};
@@ -61,6 +62,9 @@ pub(super) struct Tip {
     pub(super) writer: Mutex<Writer>,
     pub(super) index: Arc<Mutex<HashIndex>>,
     state: Arc<Mutex<State>>,
+    /// What a collection that takes away leaves, as long as it is under way: whoever reads asks this, and not
+    /// the writer, who may be at the disk.
+    leaving: Mutex<Weak<Marks>>,
 }
 
 /// What is under the tip's lock.
@@ -79,6 +83,8 @@ pub(super) struct Writer {
     sealed: Option<Checkpoint>,
     /// The chunk's name is not yet durable.
     is_new: bool,
+    /// Up to here it was durable when it was opened; 0 if it was begun since.
+    opened_to: u64,
     /// What the store is made of; its checkpoint and branches are put in when it is written.
     pub(super) control: Control,
     /// Logical offset up to which the control file covers, and its length.
@@ -127,6 +133,7 @@ impl Tip {
         index: Arc<Mutex<HashIndex>>,
         state: Arc<Mutex<State>>,
     ) -> Arc<Tip> {
+        let opened_to = start.append.end().offset;
         let writer = Writer {
             append: start.append,
             lock: start.lock,
@@ -136,6 +143,7 @@ impl Tip {
             last_commit: start.last_commit,
             sealed: start.sealed,
             is_new: false,
+            opened_to,
             recorded: start.control.reaches(),
             control_bytes: start.control.encode().len() as u64,
             control: start.control,
@@ -154,7 +162,13 @@ impl Tip {
             writer: Mutex::new(writer),
             index,
             state,
+            leaving: Mutex::default(),
         })
+    }
+
+    /// From now on a collection takes away all older objects but `marks`.
+    pub(super) fn set_leaving(&self, marks: &Arc<Marks>) {
+        *lock(&self.leaving) = Arc::downgrade(marks);
     }
 
     /// The writer, alone. `Poisoned` after a failure.
@@ -342,6 +356,10 @@ impl Tip {
         let replaced = control.replace(&self.disk);
         writer.poisoned = false;
         if let Err(error) = replaced {
+            if error.is_no_space() {
+                // The next attempt has its room.
+                pack.evicted_hashes.give_up();
+            }
             // Before it has its name nothing has changed, and the call may be repeated. From then on
             // either may be found after a crash, and the two disagree about what comes next.
             let now = Control::read(&*self.disk).ok();
@@ -389,6 +407,16 @@ impl Writer {
         Place { chunk: self.chunk.number, position: self.append.end(), before: self.before }
     }
 
+    /// Logical offset of the end of what readers may be told of: of what is durable, if the store syncs.
+    pub(super) fn shown_end(&self, is_synced: bool) -> u64 {
+        let end = match is_synced {
+            true if self.is_new => 0,
+            true => self.append.synced().max(self.opened_to),
+            false => self.append.end().offset,
+        };
+        self.chunk.base + end
+    }
+
     /// The last place from which a scan finds all that follows: before the end of a chunk, so that it
     /// sees that the chunk has ended.
     pub(super) fn checkpoint(&self) -> Checkpoint {
@@ -396,36 +424,37 @@ impl Writer {
         self.sealed.unwrap_or(Checkpoint { place, first_commit })
     }
 
-    /// Appends one batch, durably if `synced`.
+    /// Appends one batch, durably if `synced`. On a full disk what is kept there for reading goes first.
     pub(super) fn append(
         &mut self,
         disk: &dyn Disk,
         payload: &[u8],
         synced: bool,
-        meter: Option<&Arc<Meter>>,
+        pack: &Pack,
     ) -> Result<()> {
         debug_assert!(self.sealed.is_none(), "a chunk that has ended is never appended to");
         let at = self.append.push(payload)?;
-        self.append.write()?;
+        if let Err(error) = self.append.write() {
+            if !(error.is_no_space() && pack.evicted_hashes.give_up()) {
+                return Err(error);
+            }
+            self.append.push(payload)?;
+            self.append.write()?;
+        }
         self.before = at.offset;
         let bytes = (payload.len() + HEAD) as u64;
         self.written_bytes += bytes;
-        observer::count(meter, |meter| &meter.bytes_written, bytes);
+        observer::count(pack.meter(), |meter| &meter.bytes_written, bytes);
         if synced {
-            self.sync(disk, meter)?;
+            self.sync(disk, pack.meter())?;
         }
         self.chunk.extend(self.append.end().offset);
         Ok(())
     }
 
     /// Appends one batch without a commit, and returns where the next one's first record will be.
-    pub(super) fn spill(
-        &mut self,
-        disk: &dyn Disk,
-        payload: &[u8],
-        meter: Option<&Arc<Meter>>,
-    ) -> Result<u64> {
-        self.append(disk, payload, false, meter)?;
+    pub(super) fn spill(&mut self, disk: &dyn Disk, payload: &[u8], pack: &Pack) -> Result<u64> {
+        self.append(disk, payload, false, pack)?;
         Ok(self.next_offset())
     }
 
@@ -479,7 +508,10 @@ impl Writer {
             self.is_new = false;
         }
         if let Some(meter) = meter {
+            // The host's clock: should it panic, what was synced is not known to the store yet.
+            self.poisoned = true;
             let duration_ns = meter.now_ns().saturating_sub(start_ns);
+            self.poisoned = false;
             observer::count(Some(meter), |meter| &meter.sync_ns, duration_ns);
         }
         Ok(())
@@ -501,7 +533,7 @@ impl Writer {
         let mut batch = Batch::new(pack, self.next_offset(), None);
         batch.put(Tag::Seal, &[0; 32], &seal.encode());
         let checkpoint = self.checkpoint();
-        self.append(disk, &batch.finish().bytes, false, pack.meter())?;
+        self.append(disk, &batch.finish().bytes, false, pack)?;
         self.sealed = Some(checkpoint);
         debug_assert_eq!(self.append.end().offset, seal.length);
         self.sync(disk, pack.meter())?;
@@ -562,16 +594,15 @@ impl Writer {
         self.before = Position::start().offset;
         (self.first_commit, self.last_commit) = (0, 0);
         self.sealed = None;
-        self.is_new = true;
+        (self.is_new, self.opened_to) = (true, 0);
         std::mem::replace(&mut self.chunk, chunk)
     }
 }
 
 impl Spill for Tip {
     fn leaves(&self, offset: u64) -> bool {
-        let writer = lock(&self.writer);
-        let cleaning = writer.collection.as_ref().filter(|collection| collection.cleaning);
-        cleaning.is_none_or(|collection| collection.marks.has_object(offset))
+        let marks = lock(&self.leaving).upgrade();
+        marks.is_none_or(|marks| marks.has_object(offset))
     }
 
     fn spill(&self, pack: &Pack, root: &mut Slot) -> Result<()> {
@@ -602,7 +633,7 @@ impl Spill for Tip {
         self.make_room(pack, &mut index, &mut writer)?;
         let start = writer.next_offset();
         let (offset, mut written) = writer.beside_collection(pack, |writer, barrier| {
-            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack.meter());
+            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack);
             let batch = Batch::new(pack, start, known.as_ref()).behind(barrier);
             let mut batch = batch.in_pieces(&mut sink);
             let offset = batch.put_tree(node)?;
@@ -610,7 +641,7 @@ impl Spill for Tip {
         })?;
         let bytes = std::mem::take(&mut written.bytes);
         if !bytes.is_empty() {
-            writer.append(&*self.disk, &bytes, false, pack.meter())?;
+            writer.append(&*self.disk, &bytes, false, pack)?;
         }
         index.put_objects(&written.fresh, known.as_ref());
         // What the index does not take now stays in memory until the next commit.

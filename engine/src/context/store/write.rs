@@ -292,7 +292,7 @@ impl Store {
         let start = writer.next_offset();
         let pack = &self.pack;
         let (root, at, mut written) = writer.beside_collection(pack, |writer, barrier| {
-            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack.meter());
+            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack);
             let batch = Batch::new(pack, start, known.as_ref()).behind(barrier);
             let mut batch = batch.in_pieces(&mut sink);
             let root = match tree.root() {
@@ -308,7 +308,7 @@ impl Store {
         })?;
         let bytes = std::mem::take(&mut written.bytes);
         let synced = self.options.durability == Durability::Synced;
-        writer.append(&*self.disk, &bytes, synced, self.pack.meter())?;
+        writer.append(&*self.disk, &bytes, synced, &self.pack)?;
         writer.note_commit(at);
         {
             let mut state = self.state();
@@ -319,11 +319,12 @@ impl Store {
         index.put_objects(&written.fresh, known.as_ref());
         // The commit stands. What the index does not take now stays in memory until the next one.
         self.counted(&mut index, |index| drop(index.settle()));
+        let moment = self.moment_of(&index, &writer);
         drop(index);
         drop(writer);
         tree.set_root(load, Slot::StoredNode(root));
         written.settle(&self.pack);
-        self.publish();
+        self.show(moment);
         if let Some(meter) = self.pack.meter() {
             meter.committed(&commit_hash);
         }
@@ -385,23 +386,31 @@ impl Store {
     pub(super) fn remake(&self, index: &mut HashIndex, why: &str) -> Result<()> {
         self.expect_below()?;
         index.warn(format!("the index is made from the pack again: {why}"));
+        self.start_again(index)
+    }
+
+    /// Begins the index again and brings it to the end of the pack, for which readers wait; after an error
+    /// those of commits search the pack. Nobody has the writer.
+    fn start_again(&self, index: &mut HashIndex) -> Result<()> {
+        // The tables that readers look into are closed next.
+        self.show_unindexed(index);
         index.start_again(self.nothing())?;
-        self.catch_up(index)
+        self.catch_up(index)?;
+        self.show_indexed(index);
+        Ok(())
     }
 
     /// Makes the index from the pack again. Reads one record a commit, or with
-    /// [`Index::Always`](crate::context::Index::Always) all of the pack. Readers go on with the index
-    /// that they have open.
+    /// [`Index::Always`](crate::context::Index::Always) all of the pack. A [`Reader`](crate::context::Reader) that
+    /// asks for a hash waits meanwhile; those of other processes go on with the index that they have open.
     pub fn rebuild_index(&mut self) -> Result<()> {
         let _span = self.span(Operation::RebuildIndex);
         self.tip()?;
         let index = Arc::clone(&self.index);
         let mut index = lock(&index);
         self.expect_below()?;
-        index.start_again(self.nothing())?;
-        self.catch_up(&mut index)?;
+        self.start_again(&mut index)?;
         drop(index);
-        self.publish();
         self.checkpoint()
     }
 
@@ -554,7 +563,7 @@ impl Store {
         batch.put(Tag::Reference, commit.map_or(&[0; 32], CommitHash::as_bytes), name);
         let written = batch.finish();
         let synced = self.options.durability == Durability::Synced;
-        writer.append(&*self.disk, &written.bytes, synced, self.pack.meter())?;
+        writer.append(&*self.disk, &written.bytes, synced, &self.pack)?;
         // While the writer is ours: a tree that spills may write a checkpoint behind the batch, which
         // has to know the branch.
         {
@@ -564,9 +573,10 @@ impl Store {
                 None => drop(state.branches.remove(name)),
             }
         }
+        let moment = self.moment_of(&index, &writer);
         drop(writer);
         drop(index);
-        self.publish();
+        self.show(moment);
         Ok(())
     }
 
@@ -607,9 +617,13 @@ impl Store {
         old.files.count(&last);
         drop(writer);
         self.let_trees_spill();
-        // The store is cleared. An index that cannot be made now is made by the next commit.
-        drop(lock(&self.index).start_again(self.nothing()));
-        self.publish();
+        // Those of before look into tables that are closed next.
+        self.show_cleared();
+        {
+            // The store is cleared. An index that cannot be made now is made by the next commit.
+            let mut index = lock(&self.index);
+            let _ = index.start_again(self.nothing()).and_then(|()| index.reach_end(self.place()));
+        }
         let keeper: Arc<dyn Any + Send + Sync> = tip;
         let chunks = old.chunks().into_iter();
         // What is in the lower folder stays there: it may be somebody's archive.

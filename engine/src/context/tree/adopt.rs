@@ -161,10 +161,11 @@ impl Adoption<'_> {
 
     /// Whether both have the same value, or the same node, at `offset`.
     fn is_there(&self, offset: u64, is_value: bool) -> Result<bool> {
-        let there: Option<(bool, Hash)> = self.to.look(offset)?;
-        let Some((kind, hash)) = there.filter(|(kind, _)| *kind == is_value) else {
+        // First where it certainly is: what is at this place of the other may be the midst of anything.
+        let here: Option<(bool, Hash)> = self.from.look(offset, None)?;
+        let Some((kind, hash)) = here.filter(|(kind, _)| *kind == is_value) else {
             return Ok(false);
         };
-        Ok(self.from.look(offset)? == Some((kind, hash)))
+        Ok(self.to.look(offset, Some(&hash))? == Some((kind, hash)))
     }
 }
