@@ -12,7 +12,7 @@ use crate::context::context_snapshot::order::{self, Listed};
 use crate::context::context_snapshot::{
     COMMITS_MAX, CommitFile, CommitFileOptions, CommitFileProgress, Destination, Watch,
 };
-use crate::context::files::batch::{self, Batch};
+use crate::context::files::batch::{self, Batch, LiveObjects};
 use crate::context::files::commit::Commit;
 use crate::context::files::pack::Pack;
 use crate::context::files::paths;
@@ -339,20 +339,21 @@ impl Tip {
         let mut writer = self.writer()?;
         let mut known = None;
         if index.keeps_objects() {
-            let mut hashes = Vec::new();
+            // One for all, since what the table has is below the roots and below each other.
+            let mut live = LiveObjects::default();
             for slot in roots.iter().chain(among) {
                 match slot {
-                    Slot::Node(node) => hashes.extend(batch::live_objects(node)),
-                    Slot::Value(value) => hashes.push(hash::value(value)),
+                    Slot::Node(node) => live.add(node),
+                    Slot::Value(value) => live.hashes.push(hash::value(value)),
                     Slot::Embedded(bytes) if each => {
                         let node = Arc::new(entry::embedded_node(bytes)?);
-                        hashes.push(digest::node(&node, None)?);
-                        hashes.extend(batch::live_objects(&node));
+                        live.hashes.push(digest::node(&node, None)?);
+                        live.hashes.extend(batch::live_objects(&node));
                     }
                     _ => {}
                 }
             }
-            known = Some(index.known_objects(&hashes)?);
+            known = Some(index.known_objects(&live.hashes)?);
         }
         self.make_room(pack, &mut index, &mut writer)?;
         let start = writer.next_offset();
