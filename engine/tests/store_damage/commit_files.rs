@@ -165,7 +165,7 @@ fn a_hostile_snapshot_costs_a_small_multiple_of_its_bytes() {
         let (outcome, importing) = most(|| store.import_commit(&*disk, FILE));
         assert_eq!(outcome.unwrap_err().kind(), Kind::Corrupt, "{what}");
         println!("{what}: {length} bytes, {verifying} to verify, {importing} to import");
-        let bound = (24_000_000 + 12 * expanded).min(100_000_000);
+        let bound = (32_000_000 + 12 * expanded).min(100_000_000);
         assert!(verifying < bound, "{what}: {verifying} for {length} bytes");
         assert!(importing < bound, "{what}: {importing} for {length} bytes");
         assert_eq!(store.log(1).unwrap(), [] as [varvite::context::Hash; 0]);
