@@ -2236,8 +2236,8 @@ int varvite_store_import_commit(struct varvite_store *store,
                                 struct varvite_commit_file *file,
                                 struct varvite_error *error);
 
-// Makes a store of the commits in the file `path` of `source`, in the empty folder `disk`, with that file's
-// configuration. `options` may be NULL.
+// Makes a store of the commits in the file `path` of `source`, in the empty folder `disk`. VARVITE_INVALID when the file
+// has another configuration than `options`, for which nothing in it vouches. `options` may be NULL: then it is Tezos'.
 int varvite_store_create_from_commit(struct varvite_disk *disk,
                                      const struct varvite_store_options *options,
                                      struct varvite_disk *source,

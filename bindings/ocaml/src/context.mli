@@ -164,7 +164,8 @@ val import_commit : index -> Disk.t -> string -> commit_file
 (** Verifies every hash of a file, without a store. *)
 val verify_commit : Disk.t -> string -> commit_file
 
-(** A store of a file's commits, on an empty disk. *)
+(** A store of a file's commits, on an empty disk. [Invalid] when the file has another configuration than Tezos', for which
+    nothing in it vouches: then create the store with it and [import_commit]. *)
 val create_from_commit : Disk.t -> source:Disk.t -> string -> index
 
 (** What a store has, for threads that read while it commits: they see each commit when its call has returned. *)

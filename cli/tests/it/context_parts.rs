@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use varvite::context::{CommitInfo, Options, Store};
+use varvite::disk::os::OsDisk;
 
 use crate::binary::{command, finish, text, varvite};
 
@@ -149,4 +151,19 @@ fn parts_of_a_store_of_irmin_find_what_the_whole_finds() {
     varvite(&["context", "export-irmin", &store, &irmin]).yes();
     let (damages, of_index) = compare(&[Path::new(&irmin)], &[&irmin]);
     assert!(damages > 5 && of_index > 1, "{damages}, {of_index}");
+}
+
+/// A path may be as long as anybody likes, and the walk over what it leads to takes no stack for it.
+#[test]
+fn a_tree_of_any_depth_is_checked() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("deep");
+    let mut store = Store::create(OsDisk::create(&path).unwrap(), Options::default()).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&vec!["a"; 100_000], b"value").unwrap();
+    store.commit(&mut tree, &CommitInfo::new(&[], 1, "a", "b")).unwrap();
+    store.close().unwrap();
+    let (code, report) = checked(&[text(&path), "--commit", "last"]);
+    assert_eq!((code, &report["sound"]), (0, &true.into()), "{report}");
+    assert_eq!((&report["nodes"], &report["values"]), (&100_000.into(), &1.into()));
 }

@@ -149,6 +149,42 @@ fn an_import_that_is_killed_goes_on_and_says_so() {
 }
 
 #[test]
+fn a_store_is_made_only_with_the_hash_configuration_that_is_asked_for() {
+    let folder = TempDir::new().unwrap();
+    let [here, file, there] =
+        ["here", "file", "there"].map(|name| text(&folder.path().join(name)).to_owned());
+    varvite(&["context", "create", &here, "--binary"]).yes();
+    varvite(&["context", "put", &here, "main", "data/a", "1"]).yes();
+    let export = ["context", "snapshot", "export", &here, "main", &file];
+    let json = |arguments: &[&str]| varvite(&[arguments, &["--format", "json"]].concat()).json();
+    for said in [json(&export), json(&["context", "snapshot", "info", &file])] {
+        assert_eq!((&said["entries"], &said["stable_hash"]), (&2.into(), &2.into()));
+        assert_eq!(said["child_order"], "hash bits");
+    }
+    let verified = varvite(&["context", "snapshot", "verify", &file]).yes();
+    assert!(verified.contains("2 entries, flat up to 2, by hash bits"), "{verified}");
+    let import = ["context", "snapshot", "import", &file, &there];
+    let with = |name: &str| varvite(&[&import[..], &["--configuration", name]].concat());
+    let says = ["2 entries, flat up to 2, by hash bits", "--configuration"];
+    varvite(&import).error(2, &says);
+    for other in ["tezos", "2,2", "32,256,bits"] {
+        with(other).error(2, &says);
+    }
+    for none in ["binary", "2", "2,2,hash", "1,1", "3,2,bits", ""] {
+        let refused = with(none);
+        assert!(refused.code == 2 && refused.err.contains("--configuration"), "{}", refused.err);
+    }
+    assert!(!std::path::Path::new(&there).exists(), "nothing was made");
+    for name in ["tezos-binary", "2,2,bits", "any"] {
+        with(name).yes();
+        fs::remove_dir_all(&there).unwrap();
+    }
+    // Of a store that is there its own counts.
+    varvite(&["context", "create", &there]).yes();
+    with("any").error(2, &["another hash configuration", "flat up to 256"]);
+}
+
+#[test]
 fn the_benchmark_measures_both_ways() {
     let bench = ["bench", "snapshot", "--accounts", "200", "--blocks", "2", "--format", "json"];
     let said = varvite(&bench).json();
@@ -178,4 +214,17 @@ fn a_damaged_or_cut_file_is_named_and_gives_no_commit() {
     varvite(&verify).yes();
     fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(length - 1).unwrap();
     varvite(&verify).error(3, &[&file]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_name_that_is_not_utf8_is_told_as_such() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let (folder, [here, ..]) = world();
+    let name = folder.path().join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    let mut child = command(&["context", "snapshot", "export", &here, "main"]);
+    let output = child.arg(name).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("is not UTF-8"), "{said}");
 }

@@ -2,6 +2,8 @@
 //!
 //! It is part of what a hash means, so it is recorded in the store and never changes.
 
+use std::fmt;
+
 use super::hash::{self, Hash};
 use super::name_hash;
 use crate::error::{Error, Result};
@@ -109,6 +111,16 @@ impl Configuration {
         };
         Configuration::new(entries, stable_hash, child_order)
             .map_err(|error| start.corrupt("a legal configuration", error.detail()))
+    }
+}
+
+impl fmt::Display for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = match self.child_order {
+            ChildOrder::SeededHash => "seeded hash",
+            ChildOrder::HashBits => "hash bits",
+        };
+        write!(f, "{} entries, flat up to {}, by {order}", self.entries, self.stable_hash)
     }
 }
 

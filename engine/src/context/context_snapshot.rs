@@ -1,7 +1,7 @@
 //! Commits of a context as one file: what somebody else imports, verifies and goes on from.
 //!
-//! A stream of records, children before parents, in frames. Its bytes follow from the commits alone, and
-//! whoever reads it computes each hash from what came before, up to that of the commit.
+//! A stream of records, children before parents, in frames. Its bytes follow from the commits and the hash
+//! configuration alone, and whoever reads it computes each hash from what came before, up to that of the commit.
 //! Format document: `docs/format/context-snapshot.md`.
 
 mod commit_body;
@@ -43,6 +43,10 @@ const WAITING_MAX: usize = 1 << 16;
 /// The most commits of a file: who reads it keeps what they say until all of it was verified.
 pub(crate) const COMMITS_MAX: u32 = 1 << 16;
 
+/// The most bytes of texts and parents that all commits of a file have together, for the same reason. One commit has at
+/// most 4 MiB.
+const SAID_MAX: usize = 16 << 20;
+
 /// Slots of the table of repeats.
 const SLOTS: usize = 1 << 18;
 
@@ -61,7 +65,7 @@ fn slot_of(hash: &Hash) -> usize {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommitFileOptions {
     /// Compresses each frame by zstd at this level, 1 to 19. None writes the canonical form, whose bytes
-    /// follow from the commits alone; compressed, those of the content do.
+    /// follow from the commits and the configuration alone; compressed, those of the content do.
     pub zstd_level: Option<i32>,
 }
 
@@ -91,7 +95,7 @@ pub struct CommitFile {
     pub commit: CommitHash,
     /// How many commits.
     pub commits: u64,
-    /// How its directories are cut.
+    /// How its directories are cut. No hash of the commit vouches for it.
     pub configuration: Configuration,
     /// Records of values.
     pub values: u64,
@@ -107,8 +111,8 @@ pub struct CommitFile {
     pub stream_bytes: u64,
     /// Bytes of the file.
     pub bytes: u64,
-    /// The hash of header, opening and stream: the same for the same commits, whoever wrote the file, and
-    /// however it is compressed.
+    /// The hash of header, opening and stream: the same for the same commits and configuration, whoever wrote the
+    /// file, and however it is compressed.
     pub hash: Hash,
 }
 
@@ -178,7 +182,7 @@ pub struct CommitFileHead {
     pub commit: CommitHash,
     /// How many commits.
     pub commits: u64,
-    /// How its directories are cut.
+    /// How its directories are cut. No hash of the commit vouches for it.
     pub configuration: Configuration,
     /// Frames of the file.
     pub frames: u64,
@@ -191,7 +195,8 @@ pub struct CommitFileHead {
 }
 
 /// Verifies the snapshot of a commit at `path` of `disk`, without a store: every checksum and every hash.
-/// Reads the file once, in bounded memory.
+/// Reads the file once. Memory is a small multiple of what the file expands to, and less than 120 MB and twice the largest value.
+/// Nothing vouches for [`CommitFile::configuration`]: compare it with the chain's, as the hash of the commit.
 pub fn verify_commit(disk: &dyn Disk, path: &str) -> Result<CommitFile> {
     verify_commit_watched(disk, path, &mut |_| Ok(()))
 }

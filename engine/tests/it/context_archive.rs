@@ -152,6 +152,76 @@ fn neither_an_opening_nor_what_is_above_touches_the_lower_disk() {
     assert!(lower.calls().reads > calls.reads);
 }
 
+/// A chunk that somebody read while it was moved is there under its name still, where open files keep theirs. What is refused
+/// then is refused until that one is done, and the store goes on.
+#[test]
+fn chunks_come_back_where_open_files_keep_their_names() {
+    let (upper, mut commits) = made(Index::Minimal, 9);
+    let lower = SimDisk::new(2);
+    upper.keep_open_names(true);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    let held: Vec<_> = packs(&upper)[..4]
+        .iter()
+        .map(|name| upper.open(name, Mode::Read, Access::Buffered).unwrap())
+        .collect();
+    assert_eq!(store.archive(&commits[4], u64::MAX).unwrap(), 4);
+    let error = store.unarchive(1).unwrap_err();
+    assert_eq!(error.kind(), Kind::Io, "{error}");
+    assert!(!error.to_string().contains("another file"), "{error}");
+    commits.push(commit(&mut store, commits.last(), COMMITS).unwrap());
+    drop(held);
+    assert_eq!(store.unarchive(u64::MAX).unwrap(), 4);
+    holds(&store, &commits, &"brought back");
+}
+
+/// A patch is read with what it changes, and a changed directory is hashed with what its other children hash to.
+/// Both may be old.
+#[test]
+fn what_recent_commits_changed_in_a_larger_directory_is_read_below_too() {
+    let upper = SimDisk::new(9);
+    let lower = SimDisk::new(2);
+    let with = |lower| Options { chunk_bytes: 4_000, ..options(Index::Minimal, lower) };
+    let mut store = Store::create(Arc::clone(&upper) as Arc<dyn Disk>, with(Some(&lower))).unwrap();
+    let (mut last, mut commits) = (None, Vec::new());
+    for block in 0..80_u8 {
+        let mut tree = last
+            .as_ref()
+            .map_or_else(|| Ok(store.empty_tree()), |last| store.checkout(last))
+            .unwrap();
+        tree.add(&["wide", &format!("{:02}", block % 60)], &value(block)).unwrap();
+        let parents: Vec<CommitHash> = last.into_iter().collect();
+        let info = CommitInfo::new(&parents, i64::from(block), "a", "b");
+        last = Some(store.commit(&mut tree, &info).unwrap());
+        commits.extend(last);
+    }
+    let last = last.unwrap();
+    assert!(store.archive(&last, u64::MAX).unwrap() > 2);
+    store.close().unwrap();
+    let reads = || lower.calls().reads;
+    let before = reads();
+    let store = open(&upper, with(Some(&lower))).unwrap();
+    assert_eq!(reads(), before, "an opening reads nothing there");
+    let name = format!("{:02}", 79 % 60);
+    let mut tree = store.checkout(&last).unwrap();
+    assert_eq!(tree.find(&["wide", &name]).unwrap(), Some(value(79)));
+    println!("{} reads below for a value of the last commit", reads() - before);
+    let found = reads();
+    tree.add(&["wide", &name], b"new").unwrap();
+    store.hash(&tree, &CommitInfo::new(&[last], 9, "a", "b")).unwrap();
+    println!("{} more to hash a change of it", reads() - found);
+    assert!(reads() > found, "siblings are hashed by what is below");
+    drop(store);
+    // Without the folder the store opens, and says so where it needs it.
+    let store = open(&upper, with(None)).unwrap();
+    let mut tree = store.checkout(&last).unwrap();
+    let changed = tree
+        .add(&["wide", &name], b"new")
+        .and_then(|()| store.hash(&tree, &CommitInfo::new(&[last], 9, "a", "b")));
+    let error = changed.unwrap_err();
+    assert_eq!(error.kind(), Kind::Missing, "{error}");
+    assert!(error.to_string().contains("lower folder"), "{error}");
+}
+
 #[test]
 fn a_store_without_its_lower_folder_says_what_is_missing_and_goes_on() {
     for index in [Index::Minimal, Index::Always] {

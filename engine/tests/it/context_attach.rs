@@ -146,6 +146,35 @@ fn what_is_no_history_of_the_store_is_refused_and_changes_nothing() {
     holds(&store, &commits, &"attached");
 }
 
+/// No other lower folder helps where this store's own chunk is damaged, so nothing says so.
+#[test]
+fn damage_above_is_not_blamed_on_the_lower_folder() {
+    let (upper, lower, _) = copies(Index::Minimal);
+    let name = packs(&upper).into_iter().find(|name| name.matches('-').count() == 1).unwrap();
+    let mut bytes = upper.bytes(&name).unwrap();
+    // In the opening, behind the header and the head of the batch.
+    bytes[90] ^= 4;
+    upper.damage(&name, bytes).unwrap();
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    let error = store.attach().unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    assert!(error.to_string().contains(&name), "{error}");
+    assert!(!error.to_string().contains("does not continue"), "{error}");
+}
+
+/// Some file systems, as of removable disks, give nobody the name of a file that is open.
+#[test]
+fn chunks_are_attached_where_open_files_keep_their_names() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, lower, commits) = copies(index);
+        upper.keep_open_names(true);
+        lower.keep_open_names(true);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        assert!(store.attach().unwrap() >= 4, "{index:?}");
+        holds(&store, &commits, &index);
+    }
+}
+
 #[test]
 fn commits_that_a_cancelled_collection_took_are_there_again_where_their_chunks_are_whole() {
     for (index, is_index_lost) in

@@ -13,6 +13,7 @@ use varvite::{Error, Kind, Result};
 use crate::context_collect::content;
 use crate::context_snapshots::{FILE, chain, change, exported, memory, options};
 use crate::golden::golden;
+use crate::random::Random;
 
 const PLAIN: CommitFileOptions = CommitFileOptions { zstd_level: None };
 const PACKED: CommitFileOptions = CommitFileOptions { zstd_level: Some(3) };
@@ -307,4 +308,26 @@ fn who_watches_is_told_of_each_frame_and_may_end_the_work() {
     let CommitFileProgress { bytes, total, resumed, share, .. } = read[6];
     assert_eq!((bytes, total, resumed, share), (file.bytes, Some(file.bytes), 0, 1_000_000));
     assert_eq!(read[..7], read[7..]);
+}
+
+/// Who reads the file keeps what commits say, so nobody writes one that has too much of it.
+#[test]
+fn commits_that_say_too_much_together_are_refused() {
+    let mut store = Store::create(memory().1, Options::default()).unwrap();
+    let text = Random::new(1).bytes(1 << 20);
+    let mut commits = Vec::new();
+    for block in 0..9_u8 {
+        let mut tree = store.empty_tree();
+        tree.add(&["block"], &[block]).unwrap();
+        let parents: Vec<CommitHash> = commits.last().copied().into_iter().collect();
+        let info = CommitInfo::new(&parents, 1, &text[..], &text[..]);
+        commits.push(store.commit(&mut tree, &info).unwrap());
+    }
+    let (disk, target) = memory();
+    let error = store.export_commits(&commits, PLAIN, &target, FILE).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    assert!(error.to_string().contains("texts and parents"), "{error}");
+    assert_eq!(disk.list("").unwrap(), Vec::<String>::new(), "no file is there");
+    let said = store.export_commits(&commits[2..], PLAIN, &target, FILE).unwrap();
+    assert_eq!(verify_commit(&*target, FILE).unwrap(), said);
 }

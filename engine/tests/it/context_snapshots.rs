@@ -137,8 +137,7 @@ fn a_commit_comes_back_from_its_file() {
     );
     for index in [Index::Minimal, Index::Always] {
         let (_, target) = memory();
-        let options = Options { configuration: Configuration::TEZOS, ..options(index) };
-        let made = Store::create_from_commit(Arc::clone(&target), options, &*source, FILE);
+        let made = Store::create_from_commit(Arc::clone(&target), options(index), &*source, FILE);
         let (store, imported) = made.unwrap();
         assert_eq!(imported, file);
         drop(store);
@@ -236,6 +235,38 @@ fn no_byte_can_be_changed_and_no_file_cut() {
         refused(bytes[..place].to_vec(), &format!("cut at {place}"));
     }
     refused([&bytes[..], &[0]].concat(), "a byte more");
+}
+
+/// The hash of a commit of small directories is the same however larger ones would be cut, so it does not vouch for what
+/// the file says of that: a store of it would compute other hashes than the chain.
+#[test]
+fn a_store_is_made_only_with_the_configuration_that_is_asked_for() {
+    let of = |configuration| {
+        let options = Options { configuration, ..Options::default() };
+        let mut store = Store::create(memory().1, options).unwrap();
+        let mut tree = store.empty_tree();
+        tree.add(&["data", "a"], &[1; 40]).unwrap();
+        let commit = store.commit(&mut tree, &CommitInfo::new(&[], 1, "a", "b")).unwrap();
+        (commit, export(&store, &commit).0)
+    };
+    let other = Configuration::new(2, 300, ChildOrder::HashBits).unwrap();
+    let ((commit, right), (altered, bytes)) = (of(Configuration::TEZOS), of(other));
+    assert!(commit == altered && right != bytes, "nothing but the opening is another");
+    let source = exported(&bytes);
+    assert_eq!(verify_commit(&*source, FILE).unwrap().configuration, other);
+    let (disk, target) = memory();
+    let made = Store::create_from_commit(Arc::clone(&target), Options::default(), &*source, FILE);
+    let error = made.map(|(_, file)| file).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    for says in ["2 entries, flat up to 300, by hash bits", "32 entries, flat up to 256"] {
+        assert!(error.to_string().contains(says), "{error}");
+    }
+    assert_eq!(disk.list("").unwrap(), Vec::<String>::new(), "nothing was made");
+    let asked = Options { configuration: other, ..Options::default() };
+    assert_eq!(Store::create_from_commit(target, asked, &*source, FILE).unwrap().1.commit, commit);
+    let mut store = Store::create(memory().1, Options::default()).unwrap();
+    let error = store.import_commit(&*source, FILE).unwrap_err();
+    assert!(error.to_string().contains("flat up to 300"), "{error}");
 }
 
 #[test]
@@ -382,7 +413,7 @@ fn the_small_snapshot_is_written_as_it_was_and_read() {
     let bytes = golden("context-snapshot/small.bin", &disk.bytes(FILE).unwrap());
     let source = exported(&bytes);
     let (_, disk) = memory();
-    let made = Store::create_from_commit(disk, Options::default(), &*source, FILE);
+    let made = Store::create_from_commit(disk, options(Index::Minimal), &*source, FILE);
     let (again, file) = made.unwrap();
     assert_eq!((file.values, file.repeats), (4, 2));
     assert_eq!(again.checkout(&commit).unwrap().hash().unwrap(), tree.hash().unwrap());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use varvite::Kind;
 use varvite::context::hash::hash;
-use varvite::context::{Options, Store, verify_commit};
+use varvite::context::{Index, Options, Store, verify_commit};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::format::checksum::{crc, crc_append, masked};
@@ -18,10 +18,11 @@ const FULL: usize = 1 << 18;
 /// A file of these records, whose frames are as they have to be, for Tezos' configuration: as they are, and
 /// compressed as far as may be.
 fn files(records: impl Iterator<Item = Vec<u8>> + Clone, commits: u32) -> [Vec<u8>; 2] {
-    [file(records.clone(), commits, false), file(records, commits, true)]
+    [file(records.clone(), commits, None), file(records, commits, Some(&[]))]
 }
 
-fn file(records: impl Iterator<Item = Vec<u8>>, commits: u32, packs: bool) -> Vec<u8> {
+/// Compressed with these bytes behind each frame of zstd's, or plain.
+fn file(records: impl Iterator<Item = Vec<u8>>, commits: u32, packed: Option<&[u8]>) -> Vec<u8> {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden/context-snapshot/range.bin");
     let mut bytes = std::fs::read(golden).unwrap()[..81].to_vec();
     // The configuration: entries, flat limit, order of children.
@@ -39,7 +40,9 @@ fn file(records: impl Iterator<Item = Vec<u8>>, commits: u32, packs: bool) -> Ve
             continue;
         }
         running = hash(&[&running[..], &payload].concat());
-        let packed = zstd::bulk::compress(&payload, 3).unwrap();
+        let padding = packed.unwrap_or_default();
+        let packs = packed.is_some();
+        let packed = [&zstd::bulk::compress(&payload, 3).unwrap()[..], padding].concat();
         let packs = packs && packed.len() < payload.len() && payload.len() <= 64 * packed.len();
         let stored = if packs { &packed } else { &payload };
         let mut head = Encoder::new();
@@ -66,6 +69,12 @@ fn value(number: u32) -> Vec<u8> {
 /// A directory of a value in place and of one from the stack, so that it may be in place and has a hash.
 fn directory(number: u32) -> Vec<u8> {
     [&[2, 2, 0x24, b'a'][..], &number.to_le_bytes(), &[0x30, b'b']].concat()
+}
+
+/// A directory of a directory, and so on.
+fn chain(levels: usize) -> impl Iterator<Item = Vec<u8>> + Clone {
+    let bottom = std::iter::once(vec![2, 1, 0x20, b'a']);
+    bottom.chain(std::iter::repeat_n(vec![2, 1, 0x31, b'a'], levels))
 }
 
 fn attacks() -> Vec<(&'static str, [Vec<u8>; 2])> {
@@ -116,10 +125,26 @@ fn attacks() -> Vec<(&'static str, [Vec<u8>; 2])> {
         ("repeats that wait", files(repeats, 1)),
         ("values that wait", files(values, 1)),
         ("directories with a hash that wait", files(with_hash, 1)),
+        ("a deep chain", files(chain(many as usize), 1)),
         ("a full table", files(full_table.take(900_000), 1)),
         ("commits that lead nowhere", files(commits.clone(), 1 << 16)),
         ("more commits than there are", files(commits.take(9), 1 << 16)),
     ]
+}
+
+/// An empty store of little memory.
+fn target(folder: &tempfile::TempDir, options: Options, tree_bytes: u64) -> Store {
+    let target = varvite::disk::os::OsDisk::new(folder.path().to_str().unwrap()).unwrap();
+    let share = 1 << 20;
+    let options = Options {
+        objects_bytes: share,
+        hashes_bytes: share,
+        pages_bytes: share,
+        index_bytes: share,
+        tree_bytes,
+        ..options
+    };
+    Store::create(target as Arc<dyn Disk>, options).unwrap()
 }
 
 #[test]
@@ -136,21 +161,11 @@ fn a_hostile_snapshot_costs_a_small_multiple_of_its_bytes() {
         let (outcome, verifying) = most(|| verify_commit(&*disk, FILE));
         assert_eq!(outcome.unwrap_err().kind(), Kind::Corrupt, "{what}");
         let folder = tempfile::tempdir().unwrap();
-        let target = varvite::disk::os::OsDisk::new(folder.path().to_str().unwrap()).unwrap();
-        let share = 1 << 20;
-        let options = Options {
-            objects_bytes: share,
-            hashes_bytes: share,
-            pages_bytes: share,
-            index_bytes: share,
-            tree_bytes: 8 << 20,
-            ..Options::default()
-        };
-        let mut store = Store::create(target as Arc<dyn Disk>, options).unwrap();
+        let mut store = target(&folder, Options::default(), 8 << 20);
         let (outcome, importing) = most(|| store.import_commit(&*disk, FILE));
         assert_eq!(outcome.unwrap_err().kind(), Kind::Corrupt, "{what}");
         println!("{what}: {length} bytes, {verifying} to verify, {importing} to import");
-        let bound = (24_000_000 + 12 * expanded).min(100_000_000);
+        let bound = (32_000_000 + 12 * expanded).min(100_000_000);
         assert!(verifying < bound, "{what}: {verifying} for {length} bytes");
         assert!(importing < bound, "{what}: {importing} for {length} bytes");
         assert_eq!(store.log(1).unwrap(), [] as [varvite::context::Hash; 0]);
@@ -172,9 +187,77 @@ fn a_commit_that_no_store_can_have_is_refused_at_once() {
     for (what, last) in [("message", long), ("parents", many)] {
         let records = [value(0), vec![2, 1, 0x30, b'a'], last];
         let disk = MemoryDisk::seeded(1);
-        disk.replace(FILE, file(records.into_iter(), 1, false)).unwrap();
+        disk.replace(FILE, file(records.into_iter(), 1, None)).unwrap();
         let error = verify_commit(&*disk, FILE).unwrap_err();
         assert_eq!(error.kind(), Kind::Corrupt, "{what}: {error}");
         assert!(error.to_string().contains("at most"), "{what}: {error}");
+    }
+}
+
+/// A store that finds every object asks its index for what is live: each object once, however many of those that are asked
+/// for it is below. Here some 6,000 are live when it first does, each below all of the next.
+#[test]
+fn a_deep_chain_costs_no_square_of_its_depth_where_every_object_is_found() {
+    let disk = MemoryDisk::seeded(1);
+    disk.replace(FILE, file(chain(20_000), 1, None)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { index: Index::Always, ..Options::default() };
+    let mut store = target(&folder, options, 2 << 20);
+    let (outcome, importing) = most(|| store.import_commit(&*disk, FILE));
+    assert_eq!(outcome.unwrap_err().kind(), Kind::Corrupt);
+    println!("{importing} to import");
+    assert!(importing < 60_000_000, "{importing}");
+}
+
+/// What commits say is kept until the last one is verified, so a file may not have any amount of it: here 100 MB, which
+/// compress to almost nothing.
+#[test]
+fn what_commits_say_is_bounded_in_all() {
+    let text = vec![b' '; 250_000];
+    let root = [value(0), vec![2, 1, 0x30, b'a']];
+    let said = |number: u32| {
+        let mut record = Encoder::new();
+        record.raw(&[6]);
+        record.u64(u64::from(number));
+        record.raw(&[0, 0]);
+        record.bytes_with_length(&text);
+        record.finish()
+    };
+    let records = (0..400_u32).flat_map(|number| [root[0].clone(), root[1].clone(), said(number)]);
+    // The value is worth a slot, so it has to be another each time.
+    let records = records.enumerate().map(|(index, record)| match index % 3 {
+        0 => value(index as u32),
+        _ => record,
+    });
+    let bytes = file(records, 400, Some(&[]));
+    println!("{} bytes", bytes.len());
+    let disk = MemoryDisk::seeded(1);
+    disk.replace(FILE, bytes).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = target(&folder, Options::default(), 8 << 20);
+    let (verified, verifying) = most(|| verify_commit(&*disk, FILE));
+    let (imported, importing) = most(|| store.import_commit(&*disk, FILE));
+    println!("{verifying} to verify, {importing} to import");
+    for error in [verified.unwrap_err(), imported.unwrap_err()] {
+        assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+        assert!(error.to_string().contains("bytes of texts and parents"), "{error}");
+    }
+    assert!(verifying.max(importing) < 80_000_000, "{verifying} and {importing}");
+}
+
+/// A frame of zstd's that is to be skipped would be room for anything, and lets a file expand to more than 64 times
+/// what it is worth.
+#[test]
+fn a_compressed_frame_has_nothing_beside_it() {
+    let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 8, 0, 0, 0][..], &[0; 8]].concat();
+    let empty = zstd::bulk::compress(&[], 3).unwrap();
+    let records = || (0..200).map(|_| vec![2, 1, 0x20, b'a']);
+    for (padding, says) in
+        [(&[][..], "another frame"), (&skipped, "of the length"), (&empty, "of the length")]
+    {
+        let disk = MemoryDisk::seeded(1);
+        disk.replace(FILE, file(records(), 1, Some(padding))).unwrap();
+        let error = verify_commit(&*disk, FILE).unwrap_err();
+        assert!(error.to_string().contains(says), "{} bytes: {error}", padding.len());
     }
 }

@@ -118,8 +118,8 @@ pub unsafe extern "C" fn varvite_store_import_commit(
     })
 }
 
-/// Makes a store of the commits in the file `path` of `source`, in the empty folder `disk`, with that file's
-/// configuration. `options` may be NULL.
+/// Makes a store of the commits in the file `path` of `source`, in the empty folder `disk`. VARVITE_INVALID when the file
+/// has another configuration than `options`, for which nothing in it vouches. `options` may be NULL: then it is Tezos'.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varvite_store_create_from_commit(
     disk: *mut varvite_disk,

@@ -119,7 +119,8 @@ impl Store {
         Store::opened(place, options, true, context::Store::open_or_create_on)
     }
 
-    /// Makes a store of the commits in the file `path` of `source`, in an empty folder, with that file's configuration.
+    /// Makes a store of the commits in the file `path` of `source`, in an empty folder. `InvalidError` when the file has another
+    /// configuration than the one that is asked for, Tezos' by default: nothing in it vouches for it.
     #[staticmethod]
     #[pyo3(signature = (place, source, path, **options))]
     fn create_from_commit(

@@ -100,6 +100,29 @@ struct Walk {
 /// A child of a directory.
 type Child = (Vec<u8>, context::Kind, TreeHash);
 
+/// A directory whose children are being looked at.
+struct Level {
+    tree: Tree,
+    /// Where it is stored, and what it should hash to.
+    place: Option<u64>,
+    hash: TreeHash,
+    /// Children that were listed, those of them that are still to be looked at, and whether there are no more.
+    from: u64,
+    page: std::vec::IntoIter<(Vec<u8>, Tree)>,
+    is_last: bool,
+    /// All that were looked at; none where one has no hash, or hashes are not computed.
+    children: Option<Vec<Child>>,
+    found: Vec<usize>,
+}
+
+/// What became of a directory or value.
+enum Entered {
+    /// Where damage in and below it is.
+    Done(Rc<[usize]>),
+    /// Its children are to be looked at.
+    Level(Box<Level>),
+}
+
 impl Walk {
     /// The place of a finding; `Err` when the disk failed and nothing is known.
     fn found(&mut self, error: Error, path: &[String]) -> Result<usize> {
@@ -150,7 +173,7 @@ impl Walk {
             found.extend(self.compared("commit", commit, hash, &[])?);
         }
         match store.checkout(commit) {
-            Ok(tree) => found.extend(self.tree(&tree, &mut Vec::new())?.iter()),
+            Ok(tree) => found.extend(self.tree(&tree)?.iter()),
             Err(error) => found.push(self.found(error, &[])?),
         }
         found.sort_unstable();
@@ -162,15 +185,44 @@ impl Walk {
         Ok(())
     }
 
-    /// Where damage in and below the directory or value is.
-    fn tree(&mut self, tree: &Tree, path: &mut Vec<String>) -> Result<Rc<[usize]>> {
+    /// Where damage in and below the directory or value is. Nothing recurses: a tree may be as deep as a path is long.
+    fn tree(&mut self, root: &Tree) -> Result<Rc<[usize]>> {
+        let (mut levels, mut path): (Vec<Level>, Vec<String>) = (Vec::new(), Vec::new());
+        let mut entered = self.enter(root.clone(), &path)?;
+        loop {
+            match entered {
+                Entered::Level(level) => levels.push(*level),
+                Entered::Done(found) => match levels.last_mut() {
+                    None => return Ok(found),
+                    Some(above) => {
+                        above.found.extend(found.iter());
+                        path.pop();
+                    }
+                },
+            }
+            let level = levels.last_mut().expect("one was pushed, or took what was found");
+            entered = match self.next(level, &path)? {
+                Some((name, child)) => {
+                    path.push(Notation::Text.show_step(&name));
+                    self.enter(child, &path)?
+                }
+                None => {
+                    let level = levels.pop().expect("it was just looked at");
+                    Entered::Done(self.leave(level, &path)?)
+                }
+            };
+        }
+    }
+
+    /// Looks at a directory or value, unless it was before.
+    fn enter(&mut self, tree: Tree, path: &[String]) -> Result<Entered> {
         let place = tree.stored_at();
         if let Some(found) = place.and_then(|place| self.seen.get(&place)) {
-            return Ok(Rc::clone(found));
+            return Ok(Entered::Done(Rc::clone(found)));
         }
         let hash = match tree.hash() {
             Ok(hash) => hash,
-            Err(error) => return Ok([self.found(error, path)?].into()),
+            Err(error) => return Ok(Entered::Done([self.found(error, path)?].into())),
         };
         let mut found = Vec::new();
         match tree.to_value() {
@@ -182,56 +234,65 @@ impl Walk {
             }
             Ok(None) => {
                 self.directories += 1;
-                let children = self.children(tree, path, &mut found)?;
-                if let (true, Some(children)) = (self.hashes, children) {
-                    let recomputed =
-                        directory_hash(tree.configuration(), &children).map(TreeHash::to_bytes);
-                    found.extend(self.compared("directory", &hash, recomputed, path)?);
-                }
+                let children = self.hashes.then(Vec::new);
+                let page = Vec::new().into_iter();
+                let level =
+                    Level { tree, place, hash, from: 0, page, is_last: false, children, found };
+                return Ok(Entered::Level(Box::new(level)));
             }
             Err(error) => found.push(self.found(error, path)?),
         }
-        found.sort_unstable();
-        found.dedup();
-        let found = if found.is_empty() { Rc::clone(&self.sound) } else { found.into() };
-        self.seen.extend(place.map(|place| (place, Rc::clone(&found))));
-        Ok(found)
+        Ok(Entered::Done(self.settled(place, found)))
     }
 
-    /// Goes through the children, and gives them if all can be read.
-    fn children(
-        &mut self,
-        tree: &Tree,
-        path: &mut Vec<String>,
-        found: &mut Vec<usize>,
-    ) -> Result<Option<Vec<Child>>> {
-        let (mut from, mut children) = (0, Some(Vec::new()));
+    /// The next child of a directory; what cannot be listed is a finding, and nothing is behind it.
+    fn next(&mut self, level: &mut Level, path: &[String]) -> Result<Option<(Vec<u8>, Tree)>> {
         loop {
-            let page = match tree.list::<&[u8]>(&[], from, PAGE) {
-                Ok(page) => page,
-                Err(error) => {
-                    found.push(self.found(error, path)?);
-                    return Ok(None);
-                }
-            };
-            from += page.len() as u64;
-            let is_last = (page.len() as u64) < PAGE;
-            for (name, child) in page {
-                path.push(Notation::Text.show_step(&name));
-                found.extend(self.tree(&child, path)?.iter());
-                path.pop();
-                children = match (children, child.hash()) {
-                    (Some(mut children), Ok(hash)) if self.hashes => {
-                        children.push((name, child.kind(), hash));
+            if let Some((name, child)) = level.page.next() {
+                level.children = match (level.children.take(), child.hash()) {
+                    (Some(mut children), Ok(hash)) => {
+                        children.push((name.clone(), child.kind(), hash));
                         Some(children)
                     }
                     _ => None,
                 };
+                return Ok(Some((name, child)));
             }
-            if is_last {
-                return Ok(children);
+            if level.is_last {
+                return Ok(None);
+            }
+            match level.tree.list::<&[u8]>(&[], level.from, PAGE) {
+                Ok(page) => {
+                    level.from += page.len() as u64;
+                    level.is_last = (page.len() as u64) < PAGE;
+                    level.page = page.into_iter();
+                }
+                Err(error) => {
+                    level.found.push(self.found(error, path)?);
+                    (level.is_last, level.children) = (true, None);
+                }
             }
         }
+    }
+
+    /// Where damage in and below a directory is whose children were looked at.
+    fn leave(&mut self, level: Level, path: &[String]) -> Result<Rc<[usize]>> {
+        let Level { tree, place, hash, children, mut found, .. } = level;
+        if let Some(children) = children {
+            let recomputed =
+                directory_hash(tree.configuration(), &children).map(TreeHash::to_bytes);
+            found.extend(self.compared("directory", &hash, recomputed, path)?);
+        }
+        Ok(self.settled(place, found))
+    }
+
+    /// Notes what was found in and below what is stored at `place`.
+    fn settled(&mut self, place: Option<u64>, mut found: Vec<usize>) -> Rc<[usize]> {
+        found.sort_unstable();
+        found.dedup();
+        let found = if found.is_empty() { Rc::clone(&self.sound) } else { found.into() };
+        self.seen.extend(place.map(|place| (place, Rc::clone(&found))));
+        found
     }
 }
 

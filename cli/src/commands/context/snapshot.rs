@@ -8,8 +8,8 @@ use serde_json::json;
 use varvite::context::CommitHash;
 use varvite::context::hash::{self, Hash};
 use varvite::context::{
-    CommitFile, CommitFileOptions, CommitFileProgress, Durability, Limits, Options, Store,
-    inspect_commit, verify_commit_watched,
+    ChildOrder, CommitFile, CommitFileOptions, CommitFileProgress, Configuration, Durability,
+    Limits, Options, Store, inspect_commit, verify_commit_watched,
 };
 use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
@@ -68,6 +68,51 @@ pub struct Import {
     /// Folder of the lower layer, if the store is an archive
     #[arg(long, value_name = "DIR")]
     lower: Option<PathBuf>,
+    /// Hash configuration of a store that is made, which the file has to have since nothing in it vouches for it: tezos,
+    /// tezos-binary, ENTRIES,FLAT[,bits], or any for what the file says
+    #[arg(long, value_name = "NAME", value_parser = wanted, default_value = "tezos")]
+    configuration: Wanted,
+}
+
+/// The hash configuration that a file has to have.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    Any,
+    Only(Configuration),
+}
+
+fn wanted(text: &str) -> std::result::Result<Wanted, String> {
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    let (entries, flat, order) = match parts[..] {
+        ["any"] => return Ok(Wanted::Any),
+        ["tezos"] => return Ok(Wanted::Only(Configuration::TEZOS)),
+        ["tezos-binary"] => return Ok(Wanted::Only(Configuration::TEZOS_BINARY)),
+        [entries, flat] => (entries, flat, ChildOrder::SeededHash),
+        [entries, flat, "bits"] => (entries, flat, ChildOrder::HashBits),
+        _ => ("", "", ChildOrder::SeededHash),
+    };
+    match (entries.parse(), flat.parse()) {
+        (Ok(entries), Ok(flat)) => Configuration::new(entries, flat, order)
+            .map(Wanted::Only)
+            .map_err(|error| error.detail().to_string()),
+        _ => {
+            Err("give tezos, tezos-binary, any, or two numbers, as in 32,256 or 32,256,bits"
+                .to_owned())
+        }
+    }
+}
+
+impl Wanted {
+    /// That of the store that is made of a file with `found`; `Invalid` when another is asked for.
+    fn expect(self, found: Configuration) -> Result<Configuration> {
+        match self {
+            Wanted::Only(wanted) if wanted != found => Err(Error::invalid(format!(
+                "its hash configuration is {found}, and {wanted} is asked for: nothing in the file vouches for it, so \
+                 give --configuration only if the chain has it"
+            ))),
+            _ => Ok(found),
+        }
+    }
 }
 
 /// What changed from the last commit of one file to that of another, every hash verified
@@ -102,6 +147,8 @@ struct Said {
     what: &'static str,
     commit: CommitHash,
     commits: u64,
+    /// Of the file; nothing in it vouches for it.
+    configuration: Configuration,
     hash: Hash,
     bytes: u64,
     objects: Option<u64>,
@@ -111,17 +158,24 @@ struct Said {
 
 impl Said {
     fn of(what: &'static str, file: &CommitFile) -> Said {
-        let CommitFile { commit, commits, hash, bytes, .. } = *file;
-        Said { what, commit, commits, hash, bytes, objects: Some(file.objects()), resumed: None }
+        let CommitFile { commit, commits, configuration, hash, bytes, .. } = *file;
+        let objects = Some(file.objects());
+        Said { what, commit, commits, configuration, hash, bytes, objects, resumed: None }
     }
 
     fn show(&self, format: Format) -> Outcome {
         let (commit, hash) = (hash::to_text(&self.commit), hex::encode(&self.hash));
+        let configuration = self.configuration;
         match format {
             Format::Json => {
                 let mut said = json!({
                     "outcome": self.what, "commit": commit, "commits": self.commits,
                     "objects": self.objects, "bytes": self.bytes, "hash": hash,
+                    "entries": configuration.entries(), "stable_hash": configuration.stable_hash(),
+                    "child_order": match configuration.child_order() {
+                        ChildOrder::SeededHash => "seeded hash",
+                        ChildOrder::HashBits => "hash bits",
+                    },
                     "cpu_seconds": cpu_ns() as f64 / 1e9, "peak_rss_bytes": peak_rss_bytes(),
                 });
                 if let Some(resumed) = self.resumed {
@@ -137,6 +191,7 @@ impl Said {
                 rows.extend(self.objects.map(|objects| ("objects", print::count(objects))));
                 rows.push(("bytes", print::count(self.bytes)));
                 rows.push(("hash of the content", hash));
+                rows.push(("hash configuration", configuration.to_string()));
                 if let Some(resumed) = self.resumed.filter(|resumed| *resumed > 0) {
                     rows.push(("went on at byte", print::count(resumed)));
                 }
@@ -166,13 +221,13 @@ pub fn run(command: &Command, format: Format) -> Outcome {
             let (disk, name) = source(&arguments.file)?;
             let head = inspect_commit(&*disk, &name);
             let head = head.map_err(|error| beside(&arguments.file, error))?;
-            let (commit, commits, hash, bytes) = (head.commit, head.commits, head.hash, head.bytes);
             let said = Said {
                 what: "described",
-                commit,
-                commits,
-                hash,
-                bytes,
+                commit: head.commit,
+                commits: head.commits,
+                configuration: head.configuration,
+                hash: head.hash,
+                bytes: head.bytes,
                 objects: None,
                 resumed: None,
             };
@@ -221,7 +276,10 @@ fn import(arguments: &Import, format: Format) -> Outcome {
     let opened = if disk.exists("control")? {
         Store::open(disk, Options { lower, ..small() }).map(|store| (store, None))
     } else {
-        Store::create(disk, Options { configuration: head.configuration, ..small() })
+        let configuration = arguments.configuration.expect(head.configuration);
+        configuration
+            .map_err(|error| beside(&arguments.file, error))
+            .and_then(|configuration| Store::create(disk, Options { configuration, ..small() }))
             .map(|store| (store, Some(())))
     };
     let (mut store, made) = match opened {
@@ -313,8 +371,14 @@ fn watched<T>(
 
 /// The folder of a file and its name there.
 fn place(file: &Path) -> Result<(Arc<OsDisk>, String)> {
-    let name = file.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+    let name = file.file_name().ok_or_else(|| {
         Error::invalid(format!("{} is no name of a file: give one", file.display()))
+    })?;
+    let name = name.to_str().ok_or_else(|| {
+        Error::invalid(format!(
+            "the name of {} is not UTF-8, as names of snapshots have to be: give the file another",
+            file.display()
+        ))
     })?;
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
-use varvite::context::{Index, Options, Store};
+use varvite::context::{Index, Options, Store, inspect_commit};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
@@ -226,7 +226,10 @@ fn made(place: Option<&Path>, options: &Options, snapshot: Option<&Path>) -> Res
     let Some(snapshot) = snapshot else { return Store::create(disk, options.clone()) };
     let (folder, name) = sight::place(snapshot)?;
     let from = OsDisk::new(folder)?;
-    Ok(Store::create_from_commit(disk, options.clone(), &*from, name)?.0)
+    // Another hash configuration than the chain's shows as soon as answers differ.
+    let configuration = inspect_commit(&*from, name)?.configuration;
+    let options = Options { configuration, ..options.clone() };
+    Ok(Store::create_from_commit(disk, options, &*from, name)?.0)
 }
 
 fn index(kind: IndexKind) -> Index {

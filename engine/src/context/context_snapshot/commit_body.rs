@@ -6,6 +6,11 @@ use crate::context::pieces::node::UNKNOWN;
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
 
+/// Bytes of the texts and parents of `commit`.
+pub(super) fn said_bytes(commit: &Commit) -> usize {
+    32 * commit.parents.len() + commit.author.len() + commit.message.len()
+}
+
 /// Appends what `commit` says.
 pub(super) fn put(commit: &Commit, body: &mut Encoder) {
     body.u64(commit.date as u64);

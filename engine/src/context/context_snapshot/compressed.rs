@@ -57,6 +57,11 @@ mod with_zstd {
         /// Expands `stored` to exactly `payload`, in no more memory; false when it is something else.
         pub(in super::super) fn expand(&mut self, stored: &[u8], payload: &mut [u8]) -> bool {
             let length = payload.len();
+            // It would take further frames too, and such as are to be skipped.
+            let whole = zstd::zstd_safe::find_frame_compressed_size(stored);
+            if whole != Ok(stored.len()) {
+                return false;
+            }
             self.0.decompress_to_buffer(stored, payload).is_ok_and(|expanded| expanded == length)
         }
     }

@@ -6,8 +6,8 @@ use super::compressed::Compressor;
 use super::frames::{CommitFileOpening, FrameWriter};
 use super::{
     BRANCH, COMMIT, CommitFile, CommitFileOptions, CommitFileProgress, END, FLAT, LEAF, NODE_WORTH,
-    REPEAT, SLOTS, STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX, Watch,
-    commit_body, slot_of,
+    REPEAT, SAID_MAX, SLOTS, STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX,
+    Watch, commit_body, slot_of,
 };
 use crate::context::files::commit::Commit;
 use crate::context::hash::{self, Hash};
@@ -25,8 +25,9 @@ pub(crate) struct Exporter<'a> {
     /// The table of repeats: hash and weight of the last object of a slot that was worth it.
     repeats: Vec<(Hash, u8)>,
     waiting: usize,
-    /// Commits that were written.
+    /// Commits that were written, and the bytes of their texts and parents.
     written: u64,
+    said_bytes: usize,
     watch: Watch<'a>,
     told: CommitFileProgress,
 }
@@ -101,11 +102,19 @@ impl<'a> Exporter<'a> {
             repeats: vec![([0; 32], 0); SLOTS],
             waiting: 0,
             written: 0,
+            said_bytes: 0,
         })
     }
 
     /// Writes the tree at `root`, and the commit.
     pub(crate) fn commit(&mut self, root: &Slot, commit: &Commit) -> Result<()> {
+        self.said_bytes += commit_body::said_bytes(commit);
+        if self.said_bytes > SAID_MAX {
+            return Err(Error::invalid(format!(
+                "the commits have more than {SAID_MAX} bytes of texts and parents together, which no snapshot of \
+                 commits can hold: write several"
+            )));
+        }
         self.tree(root)?;
         let mut body = Encoder::new();
         commit_body::put(commit, &mut body);

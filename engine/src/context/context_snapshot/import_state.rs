@@ -87,9 +87,7 @@ impl KeptObject {
 impl ImportState {
     /// About how many bytes a state of so many objects has, and of these commits.
     pub(super) fn bytes_of<'a>(objects: usize, commits: impl Iterator<Item = &'a Commit>) -> usize {
-        let of_commit = |commit: &Commit| {
-            32 + 32 * commit.parents.len() + commit.author.len() + commit.message.len()
-        };
+        let of_commit = |commit: &Commit| 32 + commit_body::said_bytes(commit);
         objects * (OBJECT + 3) + commits.map(of_commit).sum::<usize>()
     }
 

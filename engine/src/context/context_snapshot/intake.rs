@@ -11,7 +11,7 @@ use super::order::{self, Listed};
 use super::path::AgreedPath;
 use super::repeats::Repeats;
 use super::{
-    BRANCH, COMMIT, CommitFile, Destination, END, FLAT, LEAF, NODE_WORTH, REPEAT, SLOTS,
+    BRANCH, COMMIT, CommitFile, Destination, END, FLAT, LEAF, NODE_WORTH, REPEAT, SAID_MAX, SLOTS,
     STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX, Watch, commit_body, slot_of,
 };
 use crate::context::configuration::Configuration;
@@ -154,6 +154,8 @@ pub(crate) struct Intake {
     table: Repeats<Waiting>,
     /// The commits so far with their roots.
     commits: Vec<(Slot, Commit)>,
+    /// Bytes of their texts and parents.
+    said_bytes: usize,
     /// Slots of the table that have something live.
     live_slots: Vec<usize>,
     live_bytes: usize,
@@ -201,6 +203,7 @@ impl Intake {
             stack: Vec::new(),
             table: Repeats::new(),
             commits: Vec::new(),
+            said_bytes: 0,
             live_slots: Vec::new(),
             live_bytes: 0,
             live_max: live_max.min(LIVE_MAX) as usize,
@@ -267,6 +270,11 @@ impl Intake {
             let most = format_args!("{} commits", self.summary.commits).to_string();
             return Err(place.corrupt(most, "one more"));
         }
+        self.said_bytes += commit_body::said_bytes(&info);
+        if self.said_bytes > SAID_MAX {
+            let most = format_args!("at most {SAID_MAX} bytes of texts and parents of commits");
+            return Err(place.corrupt(most, "more"));
+        }
         let root = self.stack.pop().filter(|_| self.stack.is_empty());
         let root = root.filter(|root| self.is_directory(root));
         let Some(mut root) = root else {
@@ -283,7 +291,7 @@ impl Intake {
 
     /// Checks that all was read, and what the commits are.
     fn finish(
-        self,
+        mut self,
         reader: &FrameReader,
         place: &Decoder<'_>,
     ) -> Result<(Vec<(Slot, Commit)>, CommitFile)> {
@@ -301,11 +309,15 @@ impl Intake {
         if self.commits.len() as u64 != said.commits {
             return Err(place.corrupt(format_args!("{} commits", said.commits), self.commits.len()));
         }
-        let listed: Vec<Listed> =
-            self.commits.iter().map(|(_, info)| (info.hash, info.parents.clone())).collect();
+        // Lent and not copied: a hostile file has many.
+        let lend = |(_, info): &mut (Slot, Commit)| (info.hash, std::mem::take(&mut info.parents));
+        let listed: Vec<Listed> = self.commits.iter_mut().map(lend).collect();
         if !order::order(&listed).is_some_and(|order| order.is_sorted()) {
             return Err(place
                 .corrupt("commits in their order, from all of which the last descends", "others"));
+        }
+        for ((_, info), (_, parents)) in self.commits.iter_mut().zip(listed) {
+            info.parents = parents;
         }
         let (bytes, hash) = reader.ends();
         let file = CommitFile { stream_bytes: reader.stream(), bytes, hash, ..self.summary };
@@ -532,6 +544,7 @@ impl Intake {
             return Ok(false);
         }
         let FoundState { commits, stack, table } = found;
+        self.said_bytes = commits.iter().map(|(_, info)| commit_body::said_bytes(info)).sum();
         (self.commits, self.stack) = (commits, stack);
         for (slot, object) in table {
             self.table.put(slot, object);

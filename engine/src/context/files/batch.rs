@@ -390,27 +390,46 @@ impl<'a> Batch<'a> {
 
 /// The hashes of the objects below `root` that are live, each once: what a batch may find stored.
 pub(crate) fn live_objects(root: &Arc<Node>) -> Vec<Hash> {
-    let mut seen: HashSet<*const Node, BuildNumberHasher> = HashSet::default();
-    let mut hashes = Vec::new();
-    let mut stack = vec![root];
-    while let Some(node) = stack.pop() {
-        if Arc::strong_count(node) > 1 && !seen.insert(Arc::as_ptr(node)) {
-            continue;
+    let mut live = LiveObjects::default();
+    live.add(root);
+    live.hashes
+}
+
+/// The same below several roots, which may have objects in common. The roots have to live as long as this.
+#[derive(Default)]
+pub(crate) struct LiveObjects {
+    seen: HashSet<*const Node, BuildNumberHasher>,
+    pub(crate) hashes: Vec<Hash>,
+}
+
+impl LiveObjects {
+    /// Adds `root`, and of what is below it what was not seen.
+    pub(crate) fn add(&mut self, root: &Arc<Node>) {
+        let mut stack = vec![root];
+        while let Some(node) = stack.pop() {
+            let is_new = Arc::strong_count(node) == 1 || self.seen.insert(Arc::as_ptr(node));
+            // Below another one a root may be within its record.
+            let is_root = std::ptr::eq(node, root);
+            if is_root || is_new && !entry::is_surely_embedded(node) {
+                self.hashes.extend(node.hash.get().copied());
+            }
+            if is_new {
+                self.add_children(node, &mut stack);
+            }
         }
-        if std::ptr::eq(node, root) || !entry::is_surely_embedded(node) {
-            hashes.extend(node.hash.get().copied());
-        }
+    }
+
+    fn add_children<'a>(&mut self, node: &'a Arc<Node>, stack: &mut Vec<&'a Arc<Node>>) {
         let changes = node.changes();
         for index in (0..changes.steps(node.width())).filter_map(|step| changes.at(step)) {
             stack.extend(node.live(index));
             if let Body::Leaf { leaf, .. } = &node.body
                 && let Slot::Value(value) = leaf.slot(index)
             {
-                hashes.push(leaf.hashes().get(index).unwrap_or_else(|| hash::value(value)));
+                self.hashes.push(leaf.hashes().get(index).unwrap_or_else(|| hash::value(value)));
             }
         }
     }
-    hashes
 }
 
 impl Written {

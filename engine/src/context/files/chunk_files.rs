@@ -214,7 +214,11 @@ impl Chunk {
 }
 
 /// Opens a chunk that is in the lower folder. `Missing` without the folder or the file.
-fn open_lower(lower: Option<&Arc<dyn Disk>>, chunk: &Chunk, store: u64) -> Result<Arc<dyn File>> {
+pub(super) fn open_lower(
+    lower: Option<&Arc<dyn Disk>>,
+    chunk: &Chunk,
+    store: u64,
+) -> Result<Arc<dyn File>> {
     let Some(lower) = lower else {
         return Err(Error::missing(format!(
             "{} was moved to the lower folder of the store, which was not given: open the store with it, commands \

@@ -17,7 +17,7 @@ use crate::disk::{Access, Disk, File, Lock, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, Position};
 use crate::file::exclusive;
-use crate::file::replace::{self, Replacement};
+use crate::file::replace::{self, NotRenamed, Replacement};
 use crate::format::header::{self, FileKind, Header};
 
 /// Bytes that are copied at a time.
@@ -88,6 +88,19 @@ pub(crate) fn expect_alone(lower: &dyn Disk, alone: Option<&dyn Lock>) -> Result
     })
 }
 
+/// Why a chunk was not copied.
+pub(crate) struct NotCopied {
+    pub(crate) error: Error,
+    /// Whether the copy may have its name, which a power cut may take away again.
+    pub(crate) may_be_there: bool,
+}
+
+impl From<Error> for NotCopied {
+    fn from(error: Error) -> NotCopied {
+        NotCopied { error, may_be_there: false }
+    }
+}
+
 /// Copies `from` to the folder of `disk`, where it will be `to`, and reads the copy to its end before it has a
 /// name: durable when this returns. A file that is there must be the same chunk. `Corrupt` when a byte of it is
 /// not as it was written.
@@ -96,16 +109,26 @@ pub(crate) fn copy(
     from: &Arc<Chunk>,
     to: &Chunk,
     disk: &Arc<dyn Disk>,
-) -> Result<()> {
+) -> std::result::Result<(), NotCopied> {
     // Where it is there, its name may not be durable after a sync that failed: it is written anew.
     if let Err(error) = to.open(&**disk, files.store())
         && error.kind() != Kind::Missing
     {
-        return Err(error.context("another file has the name of the chunk that is to be moved"));
+        let error = match error.kind() {
+            // Where open files keep their names it is that chunk, which somebody reads.
+            Kind::Io => error,
+            _ => error.context("another file has the name of the chunk that is to be moved"),
+        };
+        return Err(error.into());
     }
-    let replacement = written(&*files.get(from)?, from.end(), disk, &to.path)?;
+    let mut replacement = written(&*files.get(from)?, from.end(), disk, &to.path)?;
     scan(&**replacement.file(), from, |_, _| Ok(()))?;
-    replacement.finish()
+    replacement.sync()?;
+    replacement.rename().map_err(|NotRenamed { error, is_unchanged }| NotCopied {
+        error,
+        may_be_there: !is_unchanged,
+    })?;
+    disk.sync_directory("").map_err(|error| NotCopied { error, may_be_there: true })
 }
 
 /// Writes `chunk`, which lies in the folder of `disk`, anew under its name, and calls `each` with its batches: durable when
@@ -117,7 +140,10 @@ pub(crate) fn renew(
     chunk: &Arc<Chunk>,
     each: impl FnMut(Position, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let replacement = written(&*files.get(chunk)?, chunk.end(), disk, &chunk.path)?;
+    // Opened for this alone: some file systems give nobody the name of a file that is open.
+    let source = chunk_files::open_lower(files.lower(), chunk, files.store())?;
+    let replacement = written(&*source, chunk.end(), disk, &chunk.path)?;
+    drop(source);
     scan(&**replacement.file(), chunk, each)?;
     replacement.finish()
 }
@@ -188,9 +214,10 @@ pub(crate) fn find(
     chunk_end(opening.base, length).ok_or_else(whole)?;
     let row =
         Row { number, count: 1, base: opening.base, length, chain: end.chain, state: State::Lower };
-    let chunk = Arc::new(Chunk::collected(cache, store, epoch, &row));
-    let seal = files.read_end(&chunk)?.ok_or_else(whole)?;
-    Ok(Some(FoundChunk { opening, seal, row, chunk }))
+    let chunk = || Arc::new(Chunk::collected(cache, store, epoch, &row));
+    let seal = files.read_end(&chunk())?.ok_or_else(whole)?;
+    // Another one, whose file is not open.
+    Ok(Some(FoundChunk { opening, seal, row, chunk: chunk() }))
 }
 
 /// Epoch and number of the chunks that the folder of `disk` has, in order. None where the folder is that of a store.

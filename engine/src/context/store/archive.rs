@@ -13,7 +13,7 @@ use super::tip::{Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Control, Row, State};
 use crate::context::files::pack::Pack;
-use crate::context::files::volume;
+use crate::context::files::volume::{self, NotCopied};
 use crate::context::hash::CommitHash;
 use crate::context::pieces::node::Load;
 use crate::disk::{Disk, Lock, remove_quietly};
@@ -203,10 +203,10 @@ impl Tip {
             let old = pack.numbered(row.number).expect("a chunk that is whole is in the pack");
             volume::copy(&pack.files, &old, &fresh, disk)
         };
-        if let Err(error) = copied {
+        if let Err(NotCopied { error, may_be_there }) = copied {
             // A name in the store's folder that a failed sync may have lost is not synced again as if it could
             // come back. In the lower folder nothing counts on it, and it is written anew.
-            writer.poisoned |= !goes_down && disk.exists(&fresh.path).unwrap_or(true);
+            writer.poisoned |= !goes_down && may_be_there;
             let (what, root) = (&fresh.path, disk.root());
             return Err(error.context(format_args!("{what} was not moved to {root}")));
         }

@@ -12,7 +12,7 @@ use crate::context::context_snapshot::order::{self, Listed};
 use crate::context::context_snapshot::{
     COMMITS_MAX, CommitFile, CommitFileOptions, CommitFileProgress, Destination, Watch,
 };
-use crate::context::files::batch::{self, Batch};
+use crate::context::files::batch::{self, Batch, LiveObjects};
 use crate::context::files::commit::Commit;
 use crate::context::files::pack::Pack;
 use crate::context::files::paths;
@@ -21,6 +21,7 @@ use crate::context::options::Options;
 use crate::context::pieces::node::{Load, Slot};
 use crate::context::pieces::{digest, entry};
 use crate::context::tree::Tree;
+use crate::disk::path::split;
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::exclusive;
@@ -33,8 +34,9 @@ const EXPORT_LOCK: &str = ".export.lock";
 
 impl Store {
     /// Writes the snapshot of a commit to the file `path` of `disk`, which must not be there. Its bytes
-    /// depend on the commit alone. `Missing` for an unknown commit. Reads all of the commit's tree once, in
-    /// bounded memory; after an error no file is there. One file, one sync of it and one of its folder.
+    /// depend on the commit and the hash configuration alone. `Missing` for an unknown commit. Reads all of the commit's
+    /// tree once; memory grows with the depth of the tree and its largest value, and with nothing else. After an error no
+    /// file is there. One file, one sync of it and one of its folder.
     ///
     /// It is written as `path` with `.export.tmp` behind it, under a lock that has `.export.lock`. What a killed export has
     /// left there, of this commit or another, is written over; `Exists` where a file of another kind has one of these names.
@@ -48,8 +50,9 @@ impl Store {
     }
 
     /// The same for several commits, in any order, each once, all of which one descends from through
-    /// others of them ([`Store::commits_between`]): `Invalid` otherwise. Reads each tree, but for what it has
-    /// in common with what was just written, and takes memory for the hashes of the commits.
+    /// others of them ([`Store::commits_between`]): `Invalid` otherwise, and for more than 2^16 of them or 16 MiB of their
+    /// texts and parents. Reads each tree, but for what it has in common with what was just written, and takes memory for
+    /// the hashes of the commits.
     pub fn export_commits(
         &self,
         commits: &[CommitHash],
@@ -102,7 +105,7 @@ impl Store {
             CommitFileOpening { configuration: self.configuration(), commits: count, commit: last };
         let working = format!("{path}{EXPORT_SUFFIX}");
         expect_leftover(&**disk, &working)?;
-        let replacement = Replacement::begin_as(disk, path, working, Access::Buffered)?;
+        let mut replacement = Replacement::begin_as(disk, path, working, Access::Buffered)?;
         let file = Arc::clone(replacement.file());
         let mut exporter = Exporter::begin(file, &opening, options, &*load, watch)?;
         for place in in_order {
@@ -110,11 +113,14 @@ impl Store {
             exporter.commit(self.checkout(commit)?.root(), &self.commit_info(commit)?)?;
         }
         let written = exporter.finish()?;
+        // It takes seconds, in which somebody may put a file of his own there.
+        replacement.sync()?;
         alone.check()?;
         if disk.exists(path)? {
             return Err(is_there());
         }
-        replacement.finish()?;
+        replacement.rename().map_err(|refused| refused.error)?;
+        disk.sync_directory(split(path).0)?;
         Ok(written)
     }
 
@@ -147,7 +153,10 @@ impl Store {
         let mut reader = FrameReader::open(disk, path)?;
         if reader.configuration() != self.configuration() {
             return Err(Error::invalid(format!(
-                "{path} has another hash configuration than the store: import it into a new store"
+                "{path} has another hash configuration ({}) than the store ({}): if the chain has it, import the \
+                 file into a new store of it",
+                reader.configuration(),
+                self.configuration()
             )));
         }
         let opening = reader.opening();
@@ -267,16 +276,28 @@ impl Store {
     }
 
     /// Makes a store of the commits in the file `path` of `from`, in the empty folder `disk`: as
-    /// [`Store::create`] with the file's hash configuration, and [`Store::import_commit`]. What can be seen
-    /// of the file's beginning is verified before anything is made.
+    /// [`Store::create`], and [`Store::import_commit`]. What can be seen of the file's beginning is verified before
+    /// anything is made.
+    ///
+    /// `Invalid` unless the file has the hash configuration [`Options::configuration`]. The commit's hash vouches for what
+    /// the trees hold, and not for how larger directories would be cut: with another configuration than the chain's the
+    /// commits may be the same, and the next ones are not. Who trusts the file's word for it asks
+    /// [`inspect_commit`](crate::context::inspect_commit) first.
     pub fn create_from_commit(
         disk: Arc<dyn Disk>,
         options: Options,
         from: &dyn Disk,
         path: &str,
     ) -> Result<(Store, CommitFile)> {
-        let configuration = FrameReader::open(from, path)?.configuration();
-        let mut store = Store::create(disk, Options { configuration, ..options })?;
+        let found = FrameReader::open(from, path)?.configuration();
+        if found != options.configuration {
+            return Err(Error::invalid(format!(
+                "{path} has the hash configuration {found}, where {} is asked for: nothing in the file vouches for it, so \
+                 ask for that of the chain",
+                options.configuration
+            )));
+        }
+        let mut store = Store::create(disk, options)?;
         let file = store.import_commit(from, path)?;
         Ok((store, file))
     }
@@ -339,20 +360,21 @@ impl Tip {
         let mut writer = self.writer()?;
         let mut known = None;
         if index.keeps_objects() {
-            let mut hashes = Vec::new();
+            // One for all, since what the table has is below the roots and below each other.
+            let mut live = LiveObjects::default();
             for slot in roots.iter().chain(among) {
                 match slot {
-                    Slot::Node(node) => hashes.extend(batch::live_objects(node)),
-                    Slot::Value(value) => hashes.push(hash::value(value)),
+                    Slot::Node(node) => live.add(node),
+                    Slot::Value(value) => live.hashes.push(hash::value(value)),
                     Slot::Embedded(bytes) if each => {
                         let node = Arc::new(entry::embedded_node(bytes)?);
-                        hashes.push(digest::node(&node, None)?);
-                        hashes.extend(batch::live_objects(&node));
+                        live.hashes.push(digest::node(&node, None)?);
+                        live.hashes.extend(batch::live_objects(&node));
                     }
                     _ => {}
                 }
             }
-            known = Some(index.known_objects(&hashes)?);
+            known = Some(index.known_objects(&live.hashes)?);
         }
         self.make_room(pack, &mut index, &mut writer)?;
         let start = writer.next_offset();

@@ -142,14 +142,7 @@ impl Store {
         volume::expect_no_store(&**lower)?;
         let alone = volume::lock(lower)?;
         volume::remove_leftovers(&**lower)?;
-        let root = lower.root();
-        let found = self.find_missing(&control, &**lower).map_err(|error| match error.kind() {
-            Kind::Io => error,
-            _ => error.context(format_args!(
-                "{root} does not continue this store: use the lower folder of a copy of it, or take commits over \
-                 with `varvite context snapshot export` and `varvite context snapshot import`"
-            )),
-        })?;
+        let found = self.find_missing(&control, &**lower)?;
         if found.is_empty() && control.horizon.commit == 0 {
             return Ok(0);
         }
@@ -193,9 +186,15 @@ impl Store {
     /// The chunks that the store has no more, or not whole, as they are below, the oldest first.
     fn find_missing(&self, control: &Control, lower: &dyn Disk) -> Result<Vec<FoundChunk>> {
         let root = lower.root();
+        // What is damaged, above or below, no other folder makes good.
+        let refused = |error: Error| match error.kind() {
+            Kind::Invalid | Kind::Missing => does_not_continue(root, error),
+            _ => error.context(format_args!("the lower folder {root}")),
+        };
         // Those of other epochs have other names.
-        if volume::owner(lower)?.is_some_and(|store| store != control.store) {
-            return Err(Error::invalid(format!("the chunks in {root} belong to another store")));
+        if volume::owner(lower).map_err(refused)?.is_some_and(|store| store != control.store) {
+            let other = Error::invalid(format!("the chunks in {root} belong to another store"));
+            return Err(refused(other));
         }
         let mut found: Vec<FoundChunk> = Vec::new();
         // The opening of the chunk after the next one.
@@ -213,23 +212,23 @@ impl Store {
                     (next.base, next.chain) == (row.base + row.length, row.chain)
                 });
                 if !follows {
-                    return Err(other_history(root, number + 1, control.epoch));
+                    return Err(refused(other_history(root, number + 1, control.epoch)));
                 }
                 after = Some(self.pack.files.read_opening(&chunk)?);
                 continue;
             }
             let next = after.expect("the last chunk is whole");
-            let below = volume::find(&self.pack.files, self.pack.cache(), control.epoch, number)?;
-            let below = below.ok_or_else(|| {
-                Error::missing(format!(
+            let below = volume::find(&self.pack.files, self.pack.cache(), control.epoch, number);
+            let below = below.map_err(refused)?.ok_or_else(|| {
+                refused(Error::missing(format!(
                     "{} is not in {root}, and this store has it no more",
                     paths::chunk(control.epoch, number)
-                ))
+                )))
             })?;
             let is_ours = (below.opening.configuration, below.opening.index)
                 == (control.configuration, control.index);
             if !is_ours || !below.is_before(&next) {
-                return Err(other_history(root, number, control.epoch));
+                return Err(refused(other_history(root, number, control.epoch)));
             }
             after = Some(below.opening);
             found.push(below);
@@ -309,6 +308,13 @@ impl Store {
         self.pack.swap_chunks(0..end, fresh);
         old
     }
+}
+
+fn does_not_continue(root: &str, error: Error) -> Error {
+    error.context(format_args!(
+        "{root} does not continue this store: use the lower folder of a copy of it, or take commits over with \
+         `varvite context snapshot export` and `varvite context snapshot import`"
+    ))
 }
 
 fn other_history(root: &str, number: u64, epoch: u64) -> Error {

@@ -11,7 +11,7 @@ use crate::cache::PAGE;
 use crate::context::files::commit::CommitBody;
 use crate::context::files::record::{self, Record, Tag};
 use crate::context::files::sparse::{self, KeptRecord, SparseFile, SparseWriter};
-use crate::context::hash::CommitHash;
+use crate::context::hash::{self, CommitHash};
 use crate::disk::{Disk, File};
 use crate::error::Result;
 use crate::file::append::{self, REMNANT_BYTES, Remnant};
@@ -131,11 +131,13 @@ pub(super) fn of_sparse(
                 continue;
             }
         } else {
-            // Of bytes that only may be a record a short piece is looked at.
-            let piece = if is_next { rest } else { &rest[..rest.len().min(REMNANT_BYTES)] };
+            // It ends before the next one that the mapping names, and its offset is before that one's.
+            let next = known.range(place..).next().map(|(_, entry)| entry);
+            let room = next.map_or(end, |next| end.min(next.place as usize));
+            let before = next.map_or(within.end, |next| within.start.saturating_add(next.distance));
             let after = found.last_key_value().map_or(within.start, |(offset, _)| offset + 1);
-            if let Some((offset, length)) = record::written_for(store, &(after..within.end), piece)
-            {
+            let guess = Guess { store, offsets: after..before.min(within.end), ends_at: room };
+            if let Some((offset, length)) = guess.at(bytes, at, is_next) {
                 let distance = offset - within.start;
                 found.insert(offset, KeptRecord { distance, place, is_object: true });
                 (at, is_next) = (at + length, true);
@@ -145,6 +147,37 @@ pub(super) fn of_sparse(
         (at, is_next) = (at + 1, false);
     }
     found.into_values().collect()
+}
+
+/// Where a record may be that nothing names.
+struct Guess {
+    store: u64,
+    offsets: Range<u64>,
+    /// Where the next one begins that is named, or all end.
+    ends_at: usize,
+}
+
+impl Guess {
+    /// Offset and length of the record at `at` of `bytes`. Behind damage each byte may begin one, and of the thousands in a
+    /// damaged value some seem to: so one that does not stand behind another has to be what its hash says, or another has to
+    /// stand behind it.
+    fn at(&self, bytes: &[u8], at: usize, is_next: bool) -> Option<(u64, usize)> {
+        let rest = &bytes[at..self.ends_at];
+        // Of bytes that only may be a record a short piece is looked at.
+        let piece = if is_next { rest } else { &rest[..rest.len().min(REMNANT_BYTES)] };
+        let (offset, length) = record::written_for(self.store, &self.offsets, piece)?;
+        let is_right = || {
+            let found = record::take("", at as u64, self.store, offset, piece).ok()?;
+            Some(found.tag == Tag::Value && hash::value(found.body) == found.hash)
+        };
+        let is_followed = || {
+            let behind = &rest[length..];
+            behind.is_empty()
+                || record::written_for(self.store, &(offset + 1..self.offsets.end), behind)
+                    .is_some()
+        };
+        (is_next || is_right() == Some(true) || is_followed()).then_some((offset, length))
+    }
 }
 
 /// Writes the file anew as `path` of `disk`, with the records `found` of `bytes`.
@@ -162,4 +195,42 @@ pub(super) fn rewrite(
         writer.push(entry.distance, entry.is_object, &rest[..length.min(rest.len())])?;
     }
     writer.finish(generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::codec::Encoder;
+
+    const STORE: u64 = 7;
+
+    fn put(out: &mut Encoder, offset: u64, tag: Tag, body: &[u8]) {
+        record::put(out, STORE, offset, tag, &hash::value(body), body);
+    }
+
+    /// What seems to be a record within a damaged one hides none of those behind it.
+    #[test]
+    fn what_only_seems_to_be_a_record_hides_no_whole_one() {
+        let mut seems = Encoder::new();
+        put(&mut seems, 900_000, Tag::Flat, &[9; 30]);
+        let value = [&[1; 50][..], seems.bytes(), &[1; 50]].concat();
+        let mut out = Encoder::new();
+        out.raw(&[0; header::LENGTH]);
+        let mut offsets = Vec::new();
+        for number in 0..6_u8 {
+            let offset = 1_000 + 100 * u64::from(number);
+            if number == 2 {
+                put(&mut out, offset, Tag::Value, &value);
+                continue;
+            }
+            put(&mut out, offset, Tag::Value, &[number; 40]);
+            offsets.push(offset);
+        }
+        let mut bytes = out.finish();
+        let damaged = bytes.windows(50).position(|window| window == [1; 50]).unwrap();
+        bytes[damaged] ^= 4;
+        let found = of_sparse(&bytes, (1, STORE), &(0..1 << 20));
+        let found: Vec<u64> = found.iter().map(|entry| entry.distance).collect();
+        assert_eq!(found, offsets);
+    }
 }

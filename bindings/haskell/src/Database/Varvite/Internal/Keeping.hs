@@ -146,7 +146,8 @@ importCommit (Store it) (Disk disk) path = with it $ \store -> with disk $ \sour
 verifyCommit :: Disk -> FilePath -> IO CommitFile
 verifyCommit (Disk disk) path = with disk $ \source -> withText path (toldFile . commitFileVerify source)
 
--- | A store of a file's commits, on an empty disk, with the file's configuration.
+-- | A store of a file's commits, on an empty disk. 'Invalid' when the file has another hash configuration than the one
+-- that is asked for: nothing in it vouches for it.
 newStoreFromCommit :: StoreConfig -> Disk -> Disk -> FilePath -> IO Store
 newStoreFromCommit config (Disk disk) (Disk source) path = with disk $ \target -> with source $ \from ->
   withText path $ \name -> withStoreConfig config $ \options ->
