@@ -428,7 +428,9 @@ mod tests {
             })
             .collect();
         let open_all = || {
-            files.iter().for_each(|file| drop(file.unchecked().unwrap()));
+            for file in &files {
+                file.unchecked().unwrap();
+            }
             counted.files.open_count()
         };
         assert_eq!(open_all(), 8);

@@ -201,15 +201,12 @@ impl Walk {
                 },
             }
             let level = levels.last_mut().expect("one was pushed, or took what was found");
-            entered = match self.next(level, &path)? {
-                Some((name, child)) => {
-                    path.push(Notation::Text.show_step(&name));
-                    self.enter(child, &path)?
-                }
-                None => {
-                    let level = levels.pop().expect("it was just looked at");
-                    Entered::Done(self.leave(level, &path)?)
-                }
+            entered = if let Some((name, child)) = self.next(level, &path)? {
+                path.push(Notation::Text.show_step(&name));
+                self.enter(child, &path)?
+            } else {
+                let level = levels.pop().expect("it was just looked at");
+                Entered::Done(self.leave(level, &path)?)
             };
         }
     }

@@ -161,7 +161,7 @@ impl Entries {
 #[derive(Debug)]
 pub(crate) enum Lookup {
     /// Of commits and objects: lookups wait for nobody.
-    Views([View; 2]),
+    Views(Box<[View; 2]>),
     /// Not all are in tables, or those are about to be made again: whoever looks up waits for whoever changes the
     /// index of this epoch, and finds what came since too.
     Index(u64),
@@ -524,7 +524,7 @@ impl HashIndex {
     pub(crate) fn lookup(&self) -> Lookup {
         let is_all = self.unsettled() == 0 && !self.behind;
         match self.tables.as_ref().filter(|_| is_all) {
-            Some(tables) => Lookup::Views([tables.commits.view(), tables.objects.view()]),
+            Some(tables) => Lookup::Views(Box::new([tables.commits.view(), tables.objects.view()])),
             None => self.lookup_later(),
         }
     }

@@ -94,11 +94,11 @@ impl Published {
     /// Shows `moment`, or nothing any more if nobody reads.
     fn show(self: &Arc<Self>, moment: Option<Arc<Store>>) {
         let mut shown = lock(&self.0);
-        let old = if !self.is_read() {
-            shown.take()
-        } else {
+        let old = if self.is_read() {
             // A reader that came in between has brought a moment of its own.
             moment.and_then(|moment| shown.replace(moment))
+        } else {
+            shown.take()
         };
         drop(shown);
         drop(old);
