@@ -159,7 +159,7 @@ fn what_is_absent_is_told_in_one_way_by_every_command() {
         let why = record["why"].as_str().unwrap_or_else(|| panic!("{line}: {value}"));
         assert!(why.contains("no") || why.contains("not"), "{line}: {why}");
         // Whoever follows goes on, whatever is not there.
-        let code = if line.starts_with("table follow") { 0 } else { 1 };
+        let code = i32::from(!line.starts_with("table follow"));
         assert_eq!(ran.code, code, "{ran:?}");
     }
     let found = run(
