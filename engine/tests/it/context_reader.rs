@@ -2,7 +2,7 @@
 //! its disk.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -208,27 +208,37 @@ fn readers_of_a_store_that_is_open_to_read_follow_its_reload_and_outlive_a_clear
 #[test]
 fn a_reader_waits_while_the_index_is_made_again() {
     for index in [Index::Minimal, Index::Always] {
-        let reader: Arc<Mutex<Option<Reader>>> = Arc::default();
-        let seen: Arc<Mutex<Vec<thread::JoinHandle<Result<Option<u64>>>>>> = Arc::default();
-        let (taken, looks) = (Arc::clone(&reader), Arc::clone(&seen));
-        let hooked = HookedDisk::new(MemoryDisk::seeded(1), move |call, path| {
-            // Its session was closed, and another takes its place.
-            if call != Call::Write || !path.starts_with("index/") {
-                return;
+        let (ask, asked) = mpsc::channel::<Reader>();
+        let (answer, answers) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(move || asked.iter().for_each(|one| answer.send(see(&one)).unwrap()));
+            let reader: Arc<Mutex<Option<Reader>>> = Arc::default();
+            let answers = Arc::new(Mutex::new(answers));
+            let early: Arc<Mutex<Option<Result<Option<u64>>>>> = Arc::default();
+            let (taken, given, first) =
+                (Arc::clone(&reader), Arc::clone(&answers), Arc::clone(&early));
+            let hooked = HookedDisk::new(MemoryDisk::seeded(1), move |call, path| {
+                // The session of the index was closed, and another takes its place.
+                if call != Call::Write || !path.starts_with("index/") {
+                    return;
+                }
+                let Some(reader) = taken.lock().unwrap().take() else { return };
+                ask.send(reader).unwrap();
+                let short = Duration::from_millis(50);
+                *first.lock().unwrap() = given.lock().unwrap().recv_timeout(short).ok();
+            });
+            let mut store = Store::create(hooked, small(index, Durability::Synced)).unwrap();
+            for number in 0..9 {
+                commit(&mut store, number).unwrap();
             }
-            let Some(reader) = taken.lock().unwrap().take() else { return };
-            looks.lock().unwrap().push(thread::spawn(move || see(&reader)));
-            thread::sleep(Duration::from_millis(50));
+            *reader.lock().unwrap() = Some(store.reader().unwrap());
+            store.rebuild_index().unwrap();
+            assert!(reader.lock().unwrap().is_none(), "it was asked");
+            let early = early.lock().unwrap().take();
+            let found = early.unwrap_or_else(|| answers.lock().unwrap().recv().unwrap());
+            assert_eq!(found.unwrap(), Some(8));
+            assert!(store.warnings().is_empty(), "{:?}", store.warnings());
         });
-        let mut store = Store::create(hooked, small(index, Durability::Synced)).unwrap();
-        for number in 0..9 {
-            commit(&mut store, number).unwrap();
-        }
-        *reader.lock().unwrap() = Some(store.reader().unwrap());
-        store.rebuild_index().unwrap();
-        let look = seen.lock().unwrap().pop().expect("it looked");
-        assert_eq!(look.join().expect("it does not panic").unwrap(), Some(8));
-        assert!(store.warnings().is_empty(), "{:?}", store.warnings());
     }
 }
 

@@ -1,10 +1,11 @@
 //! From files to a store: the chunks, what the pack says after the checkpoint, and the index, which
 //! is brought up to the end of the pack or, when it does not fit, made again.
 
+mod scan;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::scan::{End, ScanTarget, each_record, put};
 use super::tip::{Start, Tip};
 use super::{State, Store};
 use crate::context::files::chunk::{Opening, Place};
@@ -23,6 +24,9 @@ use crate::file::replace;
 use crate::format::header::FileKind;
 use crate::order;
 use crate::sync::{Mutex, MutexGuard, lock};
+
+use scan::ScanTarget;
+pub(super) use scan::{End, each_record, put};
 
 /// Most entries in a reader's memory before it looks for a newer index, and what one takes, about.
 const REOPEN_ENTRIES: u64 = 1 << 16;

@@ -496,7 +496,10 @@ impl Writer {
         if self.append.synced() == self.append.end().offset && !self.is_new {
             return Ok(());
         }
+        // The host's clock: should it panic, the state does not know of what was written.
+        let was_poisoned = std::mem::replace(&mut self.poisoned, true);
         let start_ns = meter.map_or(0, |meter| meter.now_ns());
+        self.poisoned = was_poisoned;
         self.append.sync()?;
         self.syncs += 1;
         if self.is_new {
@@ -508,7 +511,7 @@ impl Writer {
             self.is_new = false;
         }
         if let Some(meter) = meter {
-            // The host's clock: should it panic, what was synced is not known to the store yet.
+            // Nor of what was synced.
             self.poisoned = true;
             let duration_ns = meter.now_ns().saturating_sub(start_ns);
             self.poisoned = false;

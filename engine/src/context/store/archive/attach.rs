@@ -14,7 +14,7 @@ use crate::context::files::record::Tag;
 use crate::context::files::volume::{self, FoundChunk};
 use crate::context::options::{Index, Options};
 use crate::context::pieces::node::Load;
-use crate::context::store::scan::{each_record, put};
+use crate::context::store::load::{each_record, put};
 use crate::context::store::{Store, tip};
 use crate::disk::Disk;
 use crate::disk::memory::MemoryDisk;

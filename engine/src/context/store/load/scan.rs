@@ -1,7 +1,5 @@
 //! How far the pack was read, and where the records go that a scan of it finds.
 
-use super::State;
-use super::tip::Checkpoint;
 use crate::context::files::chunk::{Opening, Place, Seal};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::commit::CommitBody;
@@ -9,29 +7,31 @@ use crate::context::files::control::Control;
 use crate::context::files::hash_index::HashIndex;
 use crate::context::files::record::{self, Tag};
 use crate::context::hash::{CommitHash, Hash};
+use crate::context::store::State;
+use crate::context::store::tip::Checkpoint;
 use crate::error::{Error, Result};
 use crate::file::append::{HEAD, Position};
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// How far the pack was read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct End {
-    pub(super) place: Place,
+pub(in crate::context::store) struct End {
+    pub(in crate::context::store) place: Place,
     /// Logical offset of the first commit in the last chunk; 0 for none.
-    pub(super) first_commit: u64,
+    pub(in crate::context::store) first_commit: u64,
     /// The last chunk has ended, and this is before its end.
-    pub(super) sealed: Option<Checkpoint>,
+    pub(in crate::context::store) sealed: Option<Checkpoint>,
 }
 
 impl End {
-    pub(super) fn of(control: &Control) -> End {
+    pub(in crate::context::store) fn of(control: &Control) -> End {
         End { place: control.checkpoint, first_commit: control.first_commit, sealed: None }
     }
 }
 
 /// Where the records of a chunk go. The state changes at its end only, so that a scan that fails
 /// halfway changed nothing.
-pub(super) struct ScanTarget<'a> {
+pub(in crate::context::store) struct ScanTarget<'a> {
     end: End,
     /// Place and sequence number of the last commit.
     last: Option<(u64, u64)>,
@@ -47,7 +47,11 @@ pub(super) struct ScanTarget<'a> {
 
 impl<'a> ScanTarget<'a> {
     /// A target of what is behind `end`. While the store is read nobody waits for the scan.
-    pub(super) fn new(index: &'a Mutex<HashIndex>, end: End, is_read: bool) -> ScanTarget<'a> {
+    pub(in crate::context::store) fn new(
+        index: &'a Mutex<HashIndex>,
+        end: End,
+        is_read: bool,
+    ) -> ScanTarget<'a> {
         let guard = lock(index);
         let together = guard.reached == end.place;
         let held = (!is_read).then_some(guard);
@@ -56,7 +60,7 @@ impl<'a> ScanTarget<'a> {
     }
 
     /// Takes the records of one batch. Their bytes were verified with the batch.
-    pub(super) fn apply(
+    pub(in crate::context::store) fn apply(
         &mut self,
         chunk: &Chunk,
         position: Position,
@@ -111,7 +115,11 @@ impl<'a> ScanTarget<'a> {
     }
 
     /// What was read ends at `position`.
-    pub(super) fn finish(mut self, state: &Mutex<State>, position: Position) -> End {
+    pub(in crate::context::store) fn finish(
+        mut self,
+        state: &Mutex<State>,
+        position: Position,
+    ) -> End {
         self.end.place.position = position;
         let mut index = self.held.unwrap_or_else(|| lock(self.index));
         for (tag, hash, offset) in self.waiting {
@@ -136,7 +144,12 @@ impl<'a> ScanTarget<'a> {
     }
 }
 
-pub(super) fn put(index: &mut HashIndex, tag: Tag, hash: &[u8; 32], offset: u64) {
+pub(in crate::context::store) fn put(
+    index: &mut HashIndex,
+    tag: Tag,
+    hash: &[u8; 32],
+    offset: u64,
+) {
     match tag {
         Tag::Commit => index.put_commit(hash, offset),
         _ if tag.is_object() && index.keeps_objects() => index.put_object(hash, offset),
@@ -145,7 +158,7 @@ pub(super) fn put(index: &mut HashIndex, tag: Tag, hash: &[u8; 32], offset: u64)
 }
 
 /// Calls `each` with logical offset, tag, hash and body of every record of a batch.
-pub(super) fn each_record(
+pub(in crate::context::store) fn each_record(
     chunk: &Chunk,
     position: Position,
     payload: &[u8],
