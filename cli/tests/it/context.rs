@@ -186,7 +186,7 @@ fn bad_input_is_named() {
     assert_eq!(varvite(&["context", "get", &store, "last", "a/b/c"]).code, 1);
     let bad = folder.path().join("bad.wl");
     std::fs::write(&bad, "B 0 S\ni a 01\nq a\n").unwrap();
-    varvite(&["replay", "blocks", text(&bad)]).error(2, &["line 3", "bad.wl"]);
+    varvite(&["replay", "blocks", text(&bad)]).error(3, &["line 3", "bad.wl"]);
     // One flipped bit in the pack.
     let pack = format!("{store}/0000-000000.pack");
     let mut bytes = std::fs::read(&pack).unwrap();

@@ -336,7 +336,10 @@ fn keys_that_were_not_there_are_told_and_change_nothing() {
         "1 key deleted; saved as head-0000000002; 1 key was not there\n"
     );
     let json = table(&["delete", dir, "t", "b", "x", "--format", "json"]).json();
-    assert_eq!(json, json!({ "snapshot": "head-0000000003", "operations": 1, "missing": 1 }));
+    assert_eq!(
+        json,
+        json!({ "snapshot": "head-0000000003", "operations": 1, "missing": 1, "found": true })
+    );
 }
 
 #[test]
@@ -375,9 +378,9 @@ fn a_change_that_fails_leaves_no_live_table_that_it_made() {
     let before = table(&["list", store]).yes();
     table(&["put", store, "new", "x", "one", "--operator", "add-u64"]).error(2, &["8 bytes"]);
     fs::write(&lines, "no tab\n").unwrap();
-    table(&["put", store, "new", "--from", text(&lines)]).error(2, &["line 1"]);
+    table(&["put", store, "new", "--from", text(&lines)]).error(3, &["line 1"]);
     fs::write(&lines, "a\t1\nno tab\n").unwrap();
-    table(&["put", store, "new", "--from", text(&lines)]).error(2, &["line 2"]);
+    table(&["put", store, "new", "--from", text(&lines)]).error(3, &["line 2"]);
     fs::write(&lines, "{\"key\":\"a\",\"value\":\"1\"}\nno line\n").unwrap();
     table(&["load", store, "new", text(&lines)]).error(3, &["line 2"]);
     assert_eq!(table(&["list", store]).yes(), before);

@@ -80,7 +80,7 @@ fn waiting(quiet: bool, is_piped: bool) -> String {
     thread::sleep(Duration::from_millis(3_500));
     fs::write(&file, "x").unwrap();
     let (code, seen) = ran.join().unwrap();
-    assert_eq!(code, 2, "{seen}");
+    assert_eq!(code, 3, "{seen}");
     assert!(!is_piped || fs::read(result).unwrap().is_empty());
     seen
 }

@@ -240,7 +240,7 @@ fn a_failure_does_not_make_a_store_live() {
     varvite(&["table", "load", &store, "n", text(&bad), "--live"]).error(3, &["line 2"]);
     fs::write(&bad, "k\tv\nno tab\n").unwrap();
     let lines = ["table", "put", &store, "n", "--from", text(&bad), "--live"];
-    varvite(&lines).error(2, &["line 2"]);
+    varvite(&lines).error(3, &["line 2"]);
     assert_eq!(varvite(&["table", "get", &store, "t", "a"]).yes(), "1\n");
     assert!(varvite(&["table", "put", &store, "t", "b", "2"]).yes().contains("head-0000000002"));
     // A change that succeeds does.
