@@ -69,7 +69,7 @@ pub struct Import {
     #[arg(long, value_name = "DIR")]
     lower: Option<PathBuf>,
     /// Hash configuration of a store that is made, which the file has to have since nothing in it vouches for it: tezos,
-    /// tezos-binary, ENTRIES,FLAT[,bits], or any for what the file says
+    /// tezos-binary, ENTRIES,FLAT or the same with ,bits behind it, or any for what the file says
     #[arg(long, value_name = "NAME", value_parser = wanted, default_value = "tezos")]
     configuration: Wanted,
 }
