@@ -11,7 +11,7 @@ use super::counters::{Counters, Purpose};
 use super::held_lock::HeldLock;
 use super::options::{Executor, SessionOptions};
 use super::paths::{self, SEGMENTS, tell_doubt};
-use super::scratch::Scratch;
+use super::scratch::{Scratch, Scratches};
 use super::unsynced::{Unsynced, UnsyncedFiles};
 use crate::cache::{Cache, CachedFile, Charge};
 use crate::disk::{Access, Disk, Lock, Mode, quietly};
@@ -64,7 +64,7 @@ pub struct SegmentStore {
     /// By identity: copies of one file, which came with different snapshots, have the same.
     blobs: Mutex<HashMap<u64, Vec<Weak<BlobFile>>>>,
     files: Mutex<HashMap<u64, Weak<SharedFile>>>,
-    scratches: Mutex<Vec<Scratch>>,
+    scratches: Scratches,
     no_ranges: AtomicBool, // are read: new segments have no range filters
     lock: HeldLock,
 }
@@ -132,7 +132,7 @@ impl SegmentStore {
             segments: Mutex::new(HashMap::new()),
             blobs: Mutex::new(HashMap::new()),
             files: Mutex::new(HashMap::new()),
-            scratches: Mutex::new(Vec::new()),
+            scratches: Scratches::default(),
             no_ranges: AtomicBool::new(false),
             lock,
         })
@@ -268,7 +268,7 @@ impl SegmentStore {
         self.closed.store(true, Ordering::Release);
         self.removals.stop();
         drop(self.working.write().unwrap_or_else(PoisonError::into_inner));
-        lock(&self.scratches).clear();
+        self.scratches.clear();
     }
 
     /// `Poisoned` when the folder's lock was taken from it: then another may write there too.
@@ -717,20 +717,16 @@ impl SegmentStore {
 
     /// A scratch that an earlier lookup left, or a new one.
     pub fn take_scratch(&self) -> Result<Scratch> {
-        if let Some(scratch) = lock(&self.scratches).pop() {
+        if let Some(scratch) = self.scratches.take() {
             return Ok(scratch);
         }
-        Scratch::new(&*self.disk, &self.counted, self.options.queue_depth, self.charge())
+        self.scratches.make(&*self.disk, &self.counted, self.options.queue_depth, self.charge())
     }
 
     /// Keeps a scratch with nothing under way for the next lookup.
     pub fn put_scratch(&self, scratch: Scratch) {
-        assert!(scratch.queue.pending() == 0, "a scratch is kept only when its reads are done");
         if !self.closed.load(Ordering::Acquire) {
-            let mut scratches = lock(&self.scratches);
-            // The last is taken first, and one that reads page after page only where threads need it.
-            let at = if scratch.reads_together() { scratches.len() } else { 0 };
-            scratches.insert(at, scratch);
+            self.scratches.put(scratch);
         }
     }
 }

@@ -417,5 +417,26 @@ mod tests {
                 store.put_scratch(scratch);
             }
         }
+        // One that a failed lookup drops leaves its place to the next.
+        let [first, second] = [(); 2].map(|()| store.take_scratch().unwrap());
+        drop(first);
+        store.put_scratch(second);
+        assert!(store.take_scratch().unwrap().reads_together());
+    }
+
+    #[test]
+    fn what_a_burst_of_threads_looked_things_up_with_takes_no_memory_afterwards() {
+        let memory = 64 << 20;
+        let session =
+            Session::create(MemoryDisk::seeded(1), SessionOptions::within_memory(memory)).unwrap();
+        let table = session.create_table("t", TableOptions::default()).unwrap();
+        let store = &table.store;
+        let used = || store.options.cache.as_ref().unwrap().stats().charged_bytes;
+        let before = used();
+        let scratches: Vec<_> = (0..200).map(|_| store.take_scratch().unwrap()).collect();
+        let most = used() - before;
+        scratches.into_iter().for_each(|scratch| store.put_scratch(scratch));
+        let kept = used() - before;
+        assert!(kept > 0 && kept < most / 8, "{kept} of {most}");
     }
 }
