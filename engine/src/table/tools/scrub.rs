@@ -314,7 +314,8 @@ impl Scrub {
             }
             _ => {}
         }
-        if self.checkpoint.is_none() && part.end.sequence > 1 {
+        // Its first record alone says that tables were live.
+        if self.checkpoint.is_none() && part.end != Position::start() {
             return Err(gone_on);
         }
         if is_over {
