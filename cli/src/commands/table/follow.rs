@@ -58,7 +58,11 @@ pub fn run(arguments: &Follow, format: Format) -> Outcome {
                 }
                 _ => error,
             })?;
-        let found = table.lookup(&keys)?;
+        let found = match table.lookup(&keys) {
+            // Its writer has removed a file that was closed here meanwhile, so there is a later state.
+            Err(error) if error.kind() == Kind::Missing && follower.reload()? => continue,
+            found => found?,
+        };
         let mut out = print::out();
         let mut is_changed = false;
         for ((key, value), before) in arguments.keys.iter().zip(found.iter()).zip(&mut before) {
