@@ -131,6 +131,25 @@ fn whoever_reads_has_the_newest_state_or_is_told_whatever_file_is_gone() {
     assert!(told > 20, "{told} of {files:?}, {last_log}");
 }
 
+#[test]
+fn a_log_file_of_another_session_is_damage_to_whoever_reads() {
+    let disk = with_snapshot();
+    let path = disk.files().into_iter().rfind(|path| path.starts_with("log/")).unwrap();
+    let other = MemoryDisk::seeded(6);
+    drop(
+        Session::create(other.clone(), options())
+            .unwrap()
+            .create_table("t", TableOptions::default()),
+    );
+    let foreign = other.files().into_iter().find(|path| path.starts_with("log/")).unwrap();
+    disk.replace(&path, other.bytes(&foreign).unwrap()).unwrap();
+    for (what, answer) in answers(&disk) {
+        let error = answer.unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{what}: {error}");
+        assert!(error.detail().contains("another session"), "{what}: {error}");
+    }
+}
+
 /// A table that became live with all that it has: no update of it is in the log.
 #[test]
 fn a_checkpoint_that_is_lost_is_missed_before_the_first_update_too() {
@@ -157,6 +176,9 @@ fn a_checkpoint_that_is_lost_is_missed_before_the_first_update_too() {
         let shared: Arc<dyn Disk> = disk.clone();
         let report = check(&shared, |_| ControlFlow::Continue(())).unwrap();
         assert_eq!(report.findings.len(), 1, "{opened_again}: {:?}", report.findings);
+        let mut scrub = read_only(&disk).scrub(0).unwrap();
+        while scrub.work(8).unwrap() > 0 {}
+        assert_eq!(scrub.findings().len(), 1, "{opened_again}: {:?}", scrub.findings());
         let target = MemoryDisk::seeded(9) as Arc<dyn Disk>;
         let repaired = repair(&shared, &target, &RepairOptions::default()).unwrap();
         assert_eq!(repaired.losses.len(), 1, "{repaired:?}");

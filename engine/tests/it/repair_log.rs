@@ -378,6 +378,29 @@ fn an_update_that_is_not_whole_at_the_end_of_the_log_is_told() {
         assert!(said.contains(&format!("{name} ends at byte {}", unfinished.at)), "{said}");
         assert!(said.contains("if it had been acknowledged, it is lost"), "{said}");
     }
+    // Nor is the file empty, or to be removed, whose first record is the one that is not whole.
+    let only = MemoryDisk::seeded(1);
+    lives(&only, 0..2);
+    let session = Session::open(only.clone(), options(Log::Synced)).unwrap();
+    let mut table = session.open_table("t", &OpenTable::default()).unwrap();
+    table.update(Batch::new().insert(b"last", b"acknowledged")).unwrap();
+    drop(table);
+    session.close().unwrap();
+    let mut bytes = only.bytes(&log_file(3)).unwrap();
+    bytes[HEADER + 8] ^= 0x55;
+    only.replace(&log_file(3), bytes).unwrap();
+    let shared = Arc::clone(&only) as Arc<dyn Disk>;
+    for is_opened in [false, true] {
+        let report = check(&shared, |_| ControlFlow::Continue(())).unwrap();
+        let unfinished = report
+            .log_unfinished
+            .clone()
+            .unwrap_or_else(|| panic!("{report:?} {:?}", only.list("log")));
+        assert_eq!((&unfinished.file, unfinished.at), (&log_file(3), HEADER as u64), "{is_opened}");
+        assert_eq!(repaired(&only).1.log_unfinished, Some(unfinished));
+        drop(Session::open(only.clone(), options(Log::Synced)).unwrap());
+        assert!(only.exists(&log_file(3)).unwrap(), "it may be all that is left of an update");
+    }
     // A record behind it that knows that it was synced makes it damage.
     let first = HEADER + HEAD + sound[HEADER + HEAD..].iter().position(|it| *it == 4).unwrap();
     let mut bytes = sound.clone();

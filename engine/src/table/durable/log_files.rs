@@ -35,6 +35,8 @@ pub struct FoundLog {
     pub blobs: BTreeMap<u64, BTreeMap<u64, BlobMeta>>,
     /// Files that nothing needs.
     pub leftovers: Vec<u64>,
+    /// The last file, where there is something in it and not even its first record is whole. It is no file of `files`.
+    pub unread: Option<u64>,
     /// Bytes after the end of the last file, which a crash left.
     pub tail_bytes: u64,
     /// Up to where the last file is known to be durable.
@@ -154,13 +156,19 @@ pub fn find(
         match named {
             Some(named) => check_end(&file, *named, Some(number) == last)?,
             None if scanned.is_empty => {
-                found.leftovers.push(number);
+                // Only a checkpoint that names what comes after shows that it is not needed.
+                if unfinished_in(disk, identity, number, Position::start().offset)?.is_some() {
+                    found.unread = Some(number);
+                } else {
+                    found.leftovers.push(number);
+                }
                 continue;
             }
             // It has none before tables are live, see `LogWriter::show_that_tables_are_live`.
             None if checkpoint.is_none() => return Err(lost_checkpoint(disk, number)),
             None => check_follows(&file, scanned.before, found.files.last())?,
         }
+        found.unread = None;
         found.tail_bytes = scanned.tail_bytes;
         found.last = scanned.last;
         // The log was synced before the checkpoint that names it.
@@ -273,14 +281,29 @@ pub fn unfinished(
     identity: u64,
     found: &FoundLog,
 ) -> Result<Option<UnfinishedUpdate>> {
-    let Some(place) = found.place() else { return Ok(None) };
-    let at = place.end.position.offset;
-    let (file, path) = open(disk, identity, place.end.file)?;
-    let bytes = append::unfinished_bytes(&*file, at)?;
-    if bytes == 0 || scan_on(disk, identity, place, |_, _| Ok(()))?.end != place.end.position {
+    let place = match (found.unread, found.place()) {
+        (Some(file), _) => LogPlace::begin(file),
+        (None, Some(place)) => place,
+        (None, None) => return Ok(None),
+    };
+    let position = place.end.position;
+    let said = unfinished_in(disk, identity, place.end.file, position.offset)?;
+    if said.is_none() || scan_on(disk, identity, place, |_, _| Ok(()))?.end != position {
         return Ok(None);
     }
-    Ok(Some(UnfinishedUpdate { file: path, at, bytes }))
+    Ok(said)
+}
+
+/// What is in log file `number` behind the last record that is whole, which ends at byte `at`.
+fn unfinished_in(
+    disk: &dyn Disk,
+    identity: u64,
+    number: u64,
+    at: u64,
+) -> Result<Option<UnfinishedUpdate>> {
+    let (file, path) = open(disk, identity, number)?;
+    let bytes = append::unfinished_bytes(&*file, at)?;
+    Ok((bytes > 0).then_some(UnfinishedUpdate { file: path, at, bytes }))
 }
 
 /// Whether log file `number` says that it follows itself: a copy has all in it that its tables need, and counts

@@ -49,7 +49,10 @@ impl Repairer<'_> {
             let found = log_files::salvage(source, identity, number, &mut |_, _| Ok(()))?;
             let is_new = listed.is_none();
             let is_empty = found.end == Position::start();
-            if is_new && (is_empty && found.damage.is_none() || found.is_alone(number)) {
+            let is_unfinished = found.damage.is_none() && found.unfinished_bytes > 0;
+            if is_new
+                && (is_empty && found.damage.is_none() && !is_unfinished || found.is_alone(number))
+            {
                 continue;
             }
             if is_new && !is_empty && found.before != before {
@@ -64,10 +67,11 @@ impl Repairer<'_> {
                 reached = at.after();
                 Ok(())
             })?;
-            before = Some(LogEnd { file: number, position: found.end });
+            if !is_empty {
+                before = Some(LogEnd { file: number, position: found.end });
+            }
             self.report.log_records_behind += found.behind;
             // Of the last file: what comes after another says where that one ends.
-            let is_unfinished = found.damage.is_none() && found.unfinished_bytes > 0;
             self.report.log_unfinished = is_unfinished.then(|| UnfinishedUpdate {
                 file: paths::log_file(number),
                 at: found.end.offset,
