@@ -241,6 +241,42 @@ fn a_checkpoint_without_room_gives_up_what_was_written_out_for_it() {
     }
 }
 
+/// The next log file finds no room while a checkpoint is on its way, whose end would make some.
+#[test]
+fn a_log_file_without_room_waits_for_the_checkpoint_that_is_on_its_way() {
+    // With room for so many log files, what an update makes among them: how many there were at most.
+    let most_files = |room: usize| {
+        let (sim, most) = (SimDisk::new(1), Arc::new(AtomicUsize::new(0)));
+        let (inner, seen) = (Arc::clone(&sim), Arc::clone(&most));
+        let disk = HookedDisk::new(Arc::clone(&sim) as _, move |call, path| {
+            let makes_log = path.starts_with("log/") && path.ends_with(".tmp");
+            if makes_log && call == Call::Write {
+                // With the one that is made.
+                let files = inner.list("log").unwrap().len();
+                seen.fetch_max(files, SeqCst);
+                inner.capacity((files > room).then(|| inner.total_bytes()));
+            } else if call != Call::Sync {
+                inner.capacity(None);
+            }
+        });
+        let session = Session::create(disk, options(Log::Written)).unwrap();
+        let small = TableOptions { write_buffer_bytes: 4_000, ..TableOptions::default() };
+        let [mut busy, mut idle] =
+            ["busy", "idle"].map(|name| session.create_table(name, small.clone()).unwrap());
+        for number in 0..200_u64 {
+            let mut batch = Batch::new();
+            batch.insert(&number.to_be_bytes(), &[7; 1_200]);
+            busy.update(&batch).unwrap_or_else(|error| panic!("{number} of {room}: {error}"));
+            if number % 20 == 0 {
+                idle.update(&filled(number, 1)).unwrap();
+            }
+        }
+        most.load(SeqCst)
+    };
+    let most = most_files(usize::MAX);
+    assert!(most_files(most - 1) < most + 1 && most > 3, "{most}");
+}
+
 /// A table that is deleted between two steps takes with it what was written out of it.
 #[test]
 fn what_was_written_out_goes_with_its_table() {

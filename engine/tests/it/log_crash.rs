@@ -489,7 +489,11 @@ fn fail(acts: &[Act], fault: Fault, n: u64, log: Log, lose: bool) -> (u64, bool)
             if retried {
                 // The first failure stopped all writing, or had come after the session was there.
                 let is_there = matches!(act, Act::Begin) && error.kind() == Kind::Exists;
-                assert!(is_there || error.kind() == Kind::Poisoned, "{what:?}: {error:?}");
+                // One that reads first finds what the system took back.
+                let is_gone =
+                    lose && matches!(act, Act::Rebind(..)) && error.kind() == Kind::Corrupt;
+                let is_told = is_there || is_gone || error.kind() == Kind::Poisoned;
+                assert!(is_told, "{what:?}: {error:?}");
                 poisoned = true;
                 break 'acts;
             }

@@ -105,6 +105,7 @@ mod schedule; // the work of updates against the model of levels, and its bound
 mod scrubs; // what a check finds, in bounded parts, beside a writer, from where it was left
 mod seeks; // seeks over many runs: against a map, and how many pages they read
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds
+mod short_sessions;
 mod shrinking; // fewer steps that still fail
 mod snapshot_killed; // a process that commits, collects, exports and imports is killed at any moment
 mod snapshot_retry; // snapshots saved or deleted by a process that was killed, opened, and then the power goes

@@ -15,8 +15,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 pub use frozen::Frozen;
-use steps::CheckpointSteps;
 pub use steps::Pace;
+use steps::{CheckpointSteps, kept_max};
 
 use super::checkpoint::{Checkpoint, LiveRecord, Origin, ShapeCut};
 use super::log::LogWriter;
@@ -300,14 +300,18 @@ impl LiveTables {
         let state = LiveList { entries: order::map(entries), next_id, damage };
         let charge = store.charge();
         set(charge.as_ref(), state.memory_bytes());
+        let older = log.as_ref().map(LogWriter::older).unwrap_or_default();
+        let buffers = state.entries.values().map(|entry| entry.record.table.write_buffer_bytes);
+        let kept_max = kept_max(store.options.log_file_bytes, buffers.max().unwrap_or(0));
+        let (steps, is_owed) = CheckpointSteps::at_opening(older, kept_max);
         Arc::new(LiveTables {
             charge,
             store: Arc::clone(store),
             pins: Arc::clone(pins),
             log,
             state: Mutex::new(state),
-            changing: Mutex::default(),
-            is_owed: AtomicBool::new(false),
+            changing: Mutex::new(steps),
+            is_owed: AtomicBool::new(is_owed),
         })
     }
 
@@ -517,9 +521,12 @@ impl LiveTables {
         self.store.or_poison(|| self.store.disk.sync_directory(""))
     }
 
-    /// Makes all that was logged durable.
-    pub fn sync(&self) -> Result<()> {
-        self.log.as_ref().map_or(Ok(()), |log| log.sync().map(drop))
+    /// Makes all that was logged durable, when nothing more comes.
+    pub fn end(&self) -> Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        log.sync()?;
+        log.cut_filling();
+        Ok(())
     }
 }
 

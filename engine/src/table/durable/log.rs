@@ -70,10 +70,33 @@ impl LogFile {
         self.end.offset.saturating_add(self.blob_bytes)
     }
 
+    /// Whether it ended long before it was full, because its session did.
+    fn is_short(&self, file_bytes: u64) -> bool {
+        self.bytes() < file_bytes / 2
+    }
+
     /// Whether table `id`, which is durable up to `from`, has more in this file.
     pub fn is_needed(&self, id: u64, from: LogPoint) -> bool {
         let last = self.tables.get(&id);
         last.is_some_and(|&sequence| (self.number, sequence) >= (from.file, from.sequence))
+    }
+}
+
+/// A part of the log that is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogKept {
+    /// With those in blob files.
+    pub bytes: u64,
+    /// How many files of it ended before they were half full.
+    pub short: usize,
+}
+
+impl LogKept {
+    fn of(files: &[LogFile], file_bytes: u64) -> LogKept {
+        LogKept {
+            bytes: files.iter().map(LogFile::bytes).fold(0, u64::saturating_add),
+            short: files.iter().filter(|file| file.is_short(file_bytes)).count(),
+        }
     }
 }
 
@@ -403,15 +426,31 @@ impl LogWriter {
         lock(&self.state).left
     }
 
-    /// Bytes of log that table `id`, which is durable up to `from`, keeps from going: since the oldest file began that
-    /// it needs beside the current one, with those in blob files. 0 if it needs no other.
-    pub fn bytes_kept(&self, id: u64, from: LogPoint) -> u64 {
+    /// What table `id`, which is durable up to `from`, keeps of the log from going: since the oldest file began that
+    /// it needs beside the current one. Nothing if it needs no other.
+    pub fn kept(&self, id: u64, from: LogPoint) -> LogKept {
         let state = lock(&self.state);
         let Some(oldest) = state.older.iter().position(|file| file.is_needed(id, from)) else {
-            return 0;
+            return LogKept::default();
         };
         let current = state.file.written().offset.saturating_add(state.current.blob_bytes);
-        state.older[oldest..].iter().map(LogFile::bytes).fold(current, u64::saturating_add)
+        let older = LogKept::of(&state.older[oldest..], self.store.options.log_file_bytes);
+        LogKept { bytes: older.bytes.saturating_add(current), ..older }
+    }
+
+    /// What is there beside the current file.
+    pub fn older(&self) -> LogKept {
+        LogKept::of(&lock(&self.state).older, self.store.options.log_file_bytes)
+    }
+
+    /// Cuts off the zeros that the current file was filled with ahead of its end, when nothing more comes: what was
+    /// written is durable, and there are as many bytes as were. Best effort.
+    pub fn cut_filling(&self) {
+        let state = lock(&self.state);
+        let end = state.file.written().offset;
+        if state.filled > end && state.file.synced() >= end && !state.file.is_poisoned() {
+            let _ = state.file.file().set_len(end);
+        }
     }
 
     /// A place before every record that is pushed from now on, and after all that were written. Not
@@ -571,6 +610,12 @@ pub struct LogPlace {
 }
 
 impl LogPlace {
+    /// Before the first record of file `number`.
+    pub fn begin(number: u64) -> LogPlace {
+        let end = LogEnd { file: number, position: Position::start() };
+        LogPlace { end, last: 0, searched: 0 }
+    }
+
     /// Where a scan of file `number` came to.
     pub fn after(number: u64, scanned: &Scanned) -> LogPlace {
         LogPlace {
@@ -613,9 +658,12 @@ fn scan_file(
     let path = paths::log_file(number);
     let (file, header) = append::open_reader(disk, &path, FileKind::Log)?;
     if header.store != identity {
-        return Err(Error::invalid(format!(
-            "{path} belongs to another session: put back the file that was there"
-        )));
+        return Err(Error::corrupt(
+            &path,
+            0,
+            "a log file of this session",
+            "one of another session",
+        ));
     }
     if header.identity != combine(identity, crc(path.as_bytes()).into()) {
         let found = "another log file of the session, copied or renamed";

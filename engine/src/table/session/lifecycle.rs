@@ -269,7 +269,8 @@ impl Session {
     /// Ends the session. Live tables are durable then. Of the others, everything since the last
     /// snapshot is gone, by design; tables and views that are still held give `Closed`.
     ///
-    /// Costs a sync of the log, if there is one, and a listing of the folder. Waits for a snapshot that
+    /// Costs a sync of the log, if there is one, and a listing of the folder; and a checkpoint where sessions before it
+    /// left much of a log and ended before one was due. Waits for a snapshot that
     /// is being saved, and for updates and helpers to finish their segment.
     pub fn close(self) -> Result<()> {
         let _changing = lock(&self.changing);
@@ -277,12 +278,15 @@ impl Session {
         let was_sound = self.store.is_sound();
         // In a folder that took the place of this one, the files are another's.
         let locked = if was_sound { self.store.check_lock() } else { Ok(()) };
+        let settled = if was_sound && locked.is_ok() { self.live.settle() } else { Ok(()) };
+        // The log has all that a checkpoint would have, unless a sync failed.
+        let settled = if self.store.is_sound() { Ok(()) } else { settled };
         self.store.remove_long();
         self.store.close();
         // Only now, when nothing is acknowledged any more and no sync fails elsewhere.
         let is_sound = self.store.is_sound();
-        let synced = if is_sound { self.live.sync() } else { Ok(()) };
-        let synced = locked.and(synced);
+        let synced = if is_sound { self.live.end() } else { Ok(()) };
+        let synced = locked.and(settled).and(synced);
         let synced = synced.and_then(|()| if is_sound { self.store.check_lock() } else { Ok(()) });
         let is_certain = self.pins.lock().warnings.is_empty();
         let removes = is_sound && synced.is_ok() && is_certain;

@@ -428,7 +428,8 @@ mod tests {
     fn what_a_burst_of_threads_looked_things_up_with_takes_no_memory_afterwards() {
         let memory = 64 << 20;
         let session =
-            Session::create(MemoryDisk::seeded(1), SessionOptions::within_memory(memory)).unwrap();
+            Session::create(MemoryDisk::seeded(1), SessionOptions::default().within_memory(memory))
+                .unwrap();
         let table = session.create_table("t", TableOptions::default()).unwrap();
         let store = &table.store;
         let used = || store.options.cache.as_ref().unwrap().stats().charged_bytes;

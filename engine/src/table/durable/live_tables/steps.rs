@@ -15,7 +15,7 @@ use crate::cache::Charge;
 use crate::error::{Kind, Result};
 use crate::sync::{Ordering, try_lock};
 use crate::table::durable::checkpoint::{LiveRecord, ShapeCut};
-use crate::table::durable::log::LogWriter;
+use crate::table::durable::log::{LogKept, LogWriter};
 use crate::table::durable::log_record::LogPoint;
 use crate::table::durable::snapshot::{NamedSegments, TableRecord};
 use crate::table::merge::{Input, Shape};
@@ -51,6 +51,9 @@ const ROUNDS_MAX: u8 = 5;
 /// Each phase and each round is to be done when so large a part of a log file was logged: all of them within one.
 const PARTS_OF_FILE: u64 = ROUNDS_MAX as u64 + 3;
 
+/// How many files of the log may be there that ended before they were half full, as those of sessions that log little.
+const SHORT_FILES_MAX: usize = 8;
+
 /// How many bytes of log files go for each byte that is logged.
 const REMOVED_PER_BYTE: u64 = 8;
 
@@ -77,9 +80,47 @@ pub(super) struct CheckpointSteps {
     unsynced: Vec<Unsynced>,
     /// How much was logged when log files were removed last.
     removed: u64,
+    /// What the log that was found at the opening asks for.
+    opening: Opening,
+}
+
+/// A session that ends before its first log file is full begins no checkpoint by that. So where those before it left
+/// much, the next one begins with one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Opening {
+    /// Nothing, or it was done.
+    #[default]
+    Settled,
+    /// A checkpoint that the first update begins, and the end of the session ends.
+    Begins(Pace),
+    /// It has begun.
+    GoesOn(Pace),
+}
+
+impl Opening {
+    /// What is due with `older` files, of which tables may keep so many bytes.
+    fn of(older: LogKept, kept_max: u64) -> Opening {
+        let is_over = |times: u8| {
+            older.bytes > kept_max.saturating_mul(times.into())
+                || older.short > SHORT_FILES_MAX * usize::from(times)
+        };
+        match (is_over(1), is_over(2)) {
+            (false, _) => Opening::Settled,
+            (true, false) => Opening::Begins(Pace::ByBytes),
+            // Sessions that are killed before they have made all steps come no further otherwise.
+            (true, true) => Opening::Begins(Pace::AtOnce),
+        }
+    }
 }
 
 impl CheckpointSteps {
+    /// The steps of a session that finds so much of a log, of which tables may keep so many bytes; and whether a
+    /// checkpoint is owed from its beginning.
+    pub(super) fn at_opening(older: LogKept, kept_max: u64) -> (CheckpointSteps, bool) {
+        let opening = Opening::of(older, kept_max);
+        (CheckpointSteps { opening, ..CheckpointSteps::default() }, opening != Opening::Settled)
+    }
+
     /// The table of this id was deleted: nobody needs what was written out of it.
     pub(super) fn let_go(&mut self, id: u64) {
         if self.written.remove(&id).is_some()
@@ -132,8 +173,19 @@ impl LiveTables {
         let log = self.log_writer()?;
         let is_owed = self.is_owed.load(Ordering::Acquire);
         self.remove_some_of_log(&mut steps, log);
+        let pace = self.pace_at_opening(log, &mut steps).unwrap_or(pace);
         if log.is_due() {
-            self.store.write(|| log.roll())?;
+            match self.store.write(|| log.roll()) {
+                // What is owed lets a part of the log go, which may be the room that the next file needs.
+                Err(error) if error.is_no_space() && is_owed && self.store.is_sound() => {
+                    while !self.step(log, &mut steps)? {}
+                    self.store.remove_long();
+                    self.store.write(|| log.roll())?;
+                    self.begin(log, &mut steps);
+                    return Ok(());
+                }
+                rolled => rolled?,
+            }
             if !is_owed {
                 self.begin(log, &mut steps);
                 if pace == Pace::ByBytes {
@@ -149,6 +201,22 @@ impl LiveTables {
             && (pace == Pace::AtOnce || steps.is_late(logged, file_bytes))
         {}
         Ok(())
+    }
+
+    /// Begins the checkpoint that is owed since the opening; gives its pace, if that is at once.
+    fn pace_at_opening(&self, log: &LogWriter, steps: &mut CheckpointSteps) -> Option<Pace> {
+        if let Opening::Begins(pace) = steps.opening {
+            self.begin(log, steps);
+            steps.opening = Opening::GoesOn(pace);
+        }
+        (steps.opening == Opening::GoesOn(Pace::AtOnce)).then_some(Pace::AtOnce)
+    }
+
+    /// When the session ends: brings the checkpoint to its end that its opening began, or was to begin.
+    pub fn settle(&self) -> Result<()> {
+        let is_settled = try_lock(&self.changing).is_none_or(|it| it.opening == Opening::Settled);
+        let is_owed = self.is_owed.load(Ordering::Acquire);
+        if is_settled || !is_owed { Ok(()) } else { self.write_checkpoint(Pace::AtOnce) }
     }
 
     /// Removes log files that no checkpoint needs, in pieces: one, or as many as the bytes are worth that were logged
@@ -259,9 +327,9 @@ impl LiveTables {
         state: &TableState,
         from: LogPoint,
     ) -> bool {
-        let files = self.store.options.log_file_bytes.saturating_mul(2);
-        let most = files.saturating_add(state.options.write_buffer_bytes.saturating_mul(4));
-        log.bytes_kept(entry.record.id, from.max(entry.record.from)) > most
+        let most = kept_max(self.store.options.log_file_bytes, state.options.write_buffer_bytes);
+        let kept = log.kept(entry.record.id, from.max(entry.record.from));
+        kept.bytes > most || kept.short > SHORT_FILES_MAX
     }
 
     /// Makes one segment or blob file of the live tables durable; whether there was one to do.
@@ -304,8 +372,12 @@ impl LiveTables {
     /// names that, so it goes, and the tables keep their part of the log until the next one.
     fn finish(&self, steps: &mut CheckpointSteps) -> Result<()> {
         match self.write_with(steps) {
-            Err(error) if error.is_no_space() && !steps.written.is_empty() => {
+            // A sync that failed has ended the session's writing, and says why.
+            Err(error)
+                if error.is_no_space() && !steps.written.is_empty() && self.store.is_sound() =>
+            {
                 steps.let_all_go();
+                self.store.spares.clear();
                 self.write_with(steps)?;
             }
             written => written?,
@@ -330,6 +402,11 @@ impl LiveTables {
             self.write(renewed, next_id, &named)
         })
     }
+}
+
+/// How many bytes of log a table may keep that has a write buffer of so many bytes.
+pub(super) fn kept_max(log_file_bytes: u64, write_buffer_bytes: u64) -> u64 {
+    log_file_bytes.saturating_mul(2).saturating_add(write_buffer_bytes.saturating_mul(4))
 }
 
 /// About what a record takes that waits for its checkpoint.

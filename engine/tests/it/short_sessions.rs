@@ -1,0 +1,160 @@
+//! Sessions that end long before a log file is full, one after another: as a program that makes one update, or a node
+//! that is restarted again and again.
+
+use std::sync::Arc;
+
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::disk::sim::SimDisk;
+use varvite::{Batch, Log, OpenTable, Session, SessionOptions, Table, TableOptions};
+
+/// So many files without a checkpoint, twice as many before one comes at once, and those of the session itself.
+const FILES_MAX: usize = 2 * 8 + 3;
+
+fn options(log: Log) -> SessionOptions {
+    SessionOptions { log, log_file_bytes: 4_000, seed: Some(3), ..SessionOptions::default() }
+}
+
+fn open(disk: &Arc<impl Disk + 'static>, log: Log) -> (Session, Table) {
+    let session = Session::open(Arc::clone(disk) as Arc<dyn Disk>, options(log)).unwrap();
+    let table = session.open_table("t", &OpenTable::default()).unwrap();
+    (session, table)
+}
+
+fn create(disk: &Arc<impl Disk + 'static>, log: Log) {
+    let session = Session::create(Arc::clone(disk) as Arc<dyn Disk>, options(log)).unwrap();
+    let small = TableOptions { write_buffer_bytes: 2_000, ..TableOptions::default() };
+    drop(session.create_table("t", small).unwrap());
+    session.close().unwrap();
+}
+
+fn insert(table: &mut Table, number: u64, bytes: usize) {
+    table.update(Batch::new().insert(&number.to_be_bytes(), &vec![7; bytes])).unwrap();
+}
+
+fn count(disk: &Arc<impl Disk + 'static>, log: Log) -> usize {
+    open(disk, log).1.iter().map(Result::unwrap).count()
+}
+
+fn log_files(disk: &dyn Disk) -> usize {
+    disk.list("log").unwrap().len()
+}
+
+#[test]
+fn the_log_of_sessions_that_make_one_update_each_stays_small() {
+    for log in [Log::Written, Log::Synced] {
+        for closes in [true, false] {
+            let disk = MemoryDisk::seeded(1);
+            create(&disk, log);
+            let mut most = 0;
+            for number in 0..100 {
+                let (session, mut table) = open(&disk, log);
+                insert(&mut table, number, 50);
+                drop(table);
+                if closes {
+                    session.close().unwrap();
+                }
+                most = most.max(log_files(&*disk));
+            }
+            assert!(most <= FILES_MAX, "{log:?}, closes: {closes}: {most} files");
+            assert_eq!(count(&disk, log), 100);
+        }
+    }
+}
+
+/// Nobody who opens it updates anything.
+#[test]
+fn a_session_that_is_only_closed_brings_a_checkpoint_to_its_end() {
+    let disk = MemoryDisk::seeded(1);
+    create(&disk, Log::Synced);
+    for number in 0..9 {
+        let (_session, mut table) = open(&disk, Log::Synced);
+        insert(&mut table, number, 50);
+    }
+    let files = log_files(&*disk);
+    let (session, table) = open(&disk, Log::Synced);
+    drop(table);
+    session.close().unwrap();
+    assert!(files >= 9 && log_files(&*disk) <= 2, "{files} and {}", log_files(&*disk));
+    assert_eq!(count(&disk, Log::Synced), 9);
+}
+
+/// Each logs nearly a file, so that none is short and none is ever full.
+#[test]
+fn the_log_of_sessions_that_end_before_a_file_is_full_stays_small() {
+    for closes in [true, false] {
+        let disk = MemoryDisk::seeded(1);
+        create(&disk, Log::Written);
+        let (mut most, mut bytes) = (0, 0);
+        for number in 0..40 {
+            let (session, mut table) = open(&disk, Log::Written);
+            for part in 0..3 {
+                insert(&mut table, number * 3 + part, 1_000);
+            }
+            drop(table);
+            if closes {
+                session.close().unwrap();
+            }
+            let length = |name: String| disk.bytes(&format!("log/{name}")).unwrap().len();
+            bytes = bytes.max(disk.list("log").unwrap().into_iter().map(length).sum());
+            most = most.max(log_files(&*disk));
+        }
+        // Twice two files and four write buffers, and what a session logs.
+        assert!(bytes <= 2 * (2 * 4_000 + 4 * 2_000) + 2 * 4_000, "{closes}: {bytes} bytes");
+        assert!(most <= 14, "{closes}: {most} files");
+        assert_eq!(count(&disk, Log::Written), 120);
+    }
+}
+
+/// A closed session leaves no zeros that its log was filled with ahead of its end.
+#[test]
+fn a_closed_session_leaves_the_log_as_long_as_what_was_written() {
+    let disk = MemoryDisk::seeded(1);
+    let session = Session::create(
+        disk.clone(),
+        SessionOptions { log_file_bytes: 1 << 20, ..options(Log::Synced) },
+    )
+    .unwrap();
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    insert(&mut table, 1, 50);
+    let length = || {
+        let files = disk.files();
+        let logs = files.iter().filter(|path| path.starts_with("log/"));
+        logs.map(|path| disk.bytes(path).unwrap().len()).sum::<usize>()
+    };
+    assert!(length() > 1 << 20, "{}", length());
+    drop(table);
+    session.close().unwrap();
+    assert!(length() < 300, "{}", length());
+    assert_eq!(count(&disk, Log::Synced), 1);
+}
+
+/// The checkpoint that an opening owes, cut short by a crash at each call of the disk.
+#[test]
+fn a_crash_on_the_way_to_a_checkpoint_that_was_owed_loses_nothing() {
+    let mut kills = 0;
+    for at in 1.. {
+        let sim = SimDisk::new(at);
+        create(&sim, Log::Synced);
+        for number in 0..9 {
+            let (_session, mut table) = open(&sim, Log::Synced);
+            insert(&mut table, number, 50);
+        }
+        let (session, mut table) = open(&sim, Log::Synced);
+        sim.kill_at(at);
+        let is_updated = table.update(Batch::new().insert(&9_u64.to_be_bytes(), &[7; 50])).is_ok();
+        drop(table);
+        let _ = session.close();
+        let has_ended = !sim.is_dead();
+        for (crash, image) in sim.crash_images(4, 4) {
+            let found = count(&image, Log::Synced);
+            let is_right = found == 10 || found == 9 && !is_updated;
+            assert!(is_right, "killed at {at}, {crash:?}: {found}");
+        }
+        if has_ended {
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills > 20, "{kills}");
+}
