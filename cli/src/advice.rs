@@ -22,6 +22,7 @@ advice! {
     CHECK = "check", "STORE";
     UNARCHIVE = "context unarchive", "CONTEXT --lower UNDER";
     CONTEXT_CHECK = "context check", "CONTEXT";
+    COLLECT_CANCEL = "context collect cancel", "CONTEXT";
     COLLECT_RESUME = "context collect resume", "CONTEXT";
     COLLECT_RUN = "context collect run", "CONTEXT --keep 1";
     CONTEXT_DUMP = "context dump", "CONTEXT main";

@@ -111,6 +111,15 @@ pub fn in_line((name, number): (&str, u64), error: &Error) -> Error {
     Error::new(Kind::Corrupt, format!("{name}, line {number}: {}", error.detail()))
 }
 
+/// An error of what line `number` of the input that messages call `name` asks for, and cannot be done: as its kind says.
+pub fn at_line((name, number): (&str, u64), error: Error) -> Error {
+    match error.kind() {
+        Kind::Invalid => error.context(format!("{name}, line {number}")),
+        // That is no matter of the line.
+        _ => error,
+    }
+}
+
 /// The bytes of a file that messages call `name`.
 pub fn read(file: &Path, name: &str) -> Result<Vec<u8>> {
     if file.is_dir() {

@@ -223,6 +223,7 @@ pub fn bytes(number: u64) -> String {
 
 /// Seconds in a readable unit: `12.3 ms`.
 pub fn seconds(duration: f64) -> String {
+    let duration = duration + 0.0; // the sum of nothing is -0
     if duration < 1e-3 {
         format!("{:.1} µs", duration * 1e6)
     } else if duration < 1.0 {
@@ -277,6 +278,7 @@ mod tests {
         assert_eq!(bytes(1 << 20), "1.0 MiB");
         assert_eq!(seconds(0.0005), "500.0 µs");
         assert_eq!(seconds(0.5), "500.0 ms");
+        assert_eq!(seconds(-0.0), "0.0 µs");
         assert_eq!(bar(1.0, 2.0, 4), "██");
         assert_eq!(bar(0.0, 2.0, 4), "");
     }

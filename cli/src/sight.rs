@@ -73,7 +73,9 @@ impl Host for Process {
 /// The folder and the name of a file that a disk opens. `Invalid` for a name that is no text: disks have none such.
 pub fn place(file: &Path) -> Result<(&Path, &str)> {
     let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = file.file_name().unwrap_or_default();
+    let name = file.file_name().ok_or_else(|| {
+        Error::invalid(format!("{} is no name of a file: give one", file.display()))
+    })?;
     let name = name.to_str().ok_or_else(|| {
         let shown = file.display();
         Error::invalid(format!(

@@ -57,7 +57,7 @@ struct Flag {
 }
 
 /// Flags of other programs, and what does so here: of each the first tip that fits the command.
-const KNOWN_FLAGS: [Flag; 8] = [
+const KNOWN_FLAGS: [Flag; 9] = [
     Flag {
         typed: &["--to", "--until", "--end", "--upto"],
         needs: &["last", "before"],
@@ -88,10 +88,11 @@ const KNOWN_FLAGS: [Flag; 8] = [
         needs: &["reverse"],
         tip: "`--reverse` begins with the last key",
     },
+    Flag { typed: FORCE, needs: &["replace"], tip: "`--replace` takes the place of what is there" },
     Flag {
-        typed: &["--force", "-f", "--overwrite", "--clobber"],
-        needs: &["replace"],
-        tip: "`--replace` takes the place of what is there",
+        typed: FORCE,
+        needs: &[],
+        tip: "nothing that is there is written over here: give another name, or remove it before",
     },
     Flag {
         typed: &["--out", "-o", "--output", "--file"],
@@ -100,6 +101,7 @@ const KNOWN_FLAGS: [Flag; 8] = [
     },
 ];
 
+const FORCE: &[&str] = &["--force", "-f", "--overwrite", "--clobber"];
 const WHERE: &[&str] = &["--where", "--filter", "--like", "--key", "--grep"];
 const FOLDER: &[&str] = &["--db", "--path", "--dir", "--store", "--database", "-d"];
 
@@ -184,6 +186,9 @@ pub fn tip(
     if let Some(said) = said(&word, typed.starts_with('.')) {
         return Some(said);
     }
+    if let Some(tip) = family_tip(program, name, &word) {
+        return Some(tip);
+    }
     if let Some(own) = program.find_subcommand(&word) {
         return Some(format!("`{PROGRAM} {}` does that here", own.get_name()));
     }
@@ -210,6 +215,26 @@ pub fn tip(
                 .or_else(|| (name.is_empty() && !is_alike(error)).then(|| neither(typed)))
         }
     }
+}
+
+/// What the commands below another one are called elsewhere, and here: of each the first that there is.
+const KNOWN_OF_FAMILIES: [(&[&str], &[&str]); 4] = [
+    (&["list", "ls", "show", "all"], &["list", "status", "info"]),
+    (&["check", "verify", "validate", "fsck"], &["check", "verify"]),
+    (&["info", "stat", "stats", "describe"], &["summary", "info", "status"]),
+    (&["remove", "rm", "delete", "del", "unset"], &["remove", "delete"]),
+];
+
+/// The command of the same family that somebody means: behind `context pin`, its own `list` and not that of tables.
+fn family_tip(program: &clap::Command, name: &str, word: &str) -> Option<String> {
+    // Those of a whole face have words of their own.
+    if ["", "table", "context"].contains(&name) {
+        return None;
+    }
+    let family = name.split(' ').try_fold(program, |above, name| above.find_subcommand(name))?;
+    let (_, here) = KNOWN_OF_FAMILIES.iter().find(|(words, _)| words.contains(&word))?;
+    let own = here.iter().find_map(|name| family.find_subcommand(name))?;
+    Some(format!("`{PROGRAM} {name} {}` does that here", own.get_name()))
 }
 
 /// The command of contexts that somebody means.

@@ -55,8 +55,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     match session.backup(&target, verify) {
         Ok(backed_up) => done(&backed_up, format),
         Err(error) => {
-            // Folders with anything in them stay.
-            made.give_up();
+            // An earlier backup stays.
+            made.take_back();
             Err(error.into())
         }
     }

@@ -14,12 +14,12 @@ use varvite::table::check::Selection;
 use varvite::table::{check, inspect};
 
 use super::context::check as context;
-use super::repair::Unfinished;
+use super::repair::{Unfinished, no_lower};
 use crate::advice::{self, CONTEXT_CHECK};
 use crate::exit::{self, Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
-use crate::store::context::Folder;
+use crate::store::context::{Folder, Foreign};
 use crate::store::folder;
 
 /// Verify every file of a store and say what is wrong and where; never writes
@@ -46,6 +46,8 @@ pub struct Arguments {
     /// Go on from there: the number of a file
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     from: u64,
+    #[command(flatten)]
+    foreign: Foreign,
 }
 
 impl Arguments {
@@ -137,7 +139,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             ))
             .into());
         }
-        return context::of_folder(&Folder::of(&arguments.dir), format);
+        let (store, foreign) = (arguments.dir.clone(), arguments.foreign.clone());
+        return context::of_folder(&Folder { store, foreign }, format);
+    }
+    if arguments.foreign.lower().is_some() {
+        return Err(no_lower(&arguments.dir).into());
     }
     let disk: Arc<dyn Disk> = folder::disk(&arguments.dir)?;
     let mut bar = Progress::new("checking", 0, Unit::Bytes);

@@ -82,6 +82,27 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     Ok(verdict)
 }
 
+/// Levels of lists and objects in each other, at most: each takes its part of the stack.
+const LEVELS_MAX: usize = 1_000;
+
+/// How many lists and objects are open at once in the text.
+fn levels(text: &str) -> usize {
+    let (mut open, mut most) = (0_usize, 0);
+    let (mut is_string, mut is_escaped) = (false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_string => is_escaped = true,
+            b'"' => is_string = !is_string,
+            b'[' | b'{' if !is_string => open += 1,
+            b']' | b'}' if !is_string => open = open.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(open);
+    }
+    most
+}
+
 /// One value, however deep: proofs are deeper than the reader's own limit.
 fn value_of(text: &str) -> serde_json::Result<Value> {
     let mut reader = serde_json::Deserializer::from_str(text);
@@ -93,6 +114,11 @@ fn value_of(text: &str) -> serde_json::Result<Value> {
 
 /// The vectors of a file: the lines, or the elements of one array, or one object.
 fn vectors_of(name: &str, text: &str) -> Result<Vec<Value>> {
+    if levels(text) > LEVELS_MAX {
+        let detail =
+            format!("{name} is nested deeper than {LEVELS_MAX} levels: give a vector file");
+        return Err(Error::new(Kind::Corrupt, detail));
+    }
     match value_of(text) {
         Ok(Value::Array(vectors)) => return Ok(vectors),
         Ok(vector) => return Ok(vec![vector]),

@@ -16,7 +16,7 @@ use super::table::state::State;
 use crate::advice::{CHECK, CONTEXT_LOG, INSPECT, LIST, SNAPSHOT_INFO};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::store::context::{Folder, text};
+use crate::store::context::{Folder, Foreign, text};
 use crate::store::{folder, tables};
 use crate::system::measure::disk_bytes;
 use crate::text::put_name;
@@ -28,6 +28,8 @@ use crate::text::put_name;
 pub struct Arguments {
     /// The folder
     store: PathBuf,
+    #[command(flatten)]
+    foreign: Foreign,
 }
 
 /// Stores that are named of those in a folder.
@@ -39,6 +41,8 @@ enum What {
     Tables,
     Context,
     Irmin,
+    /// Old commits of a context, without the rest of it.
+    Lower,
 }
 
 impl What {
@@ -46,6 +50,9 @@ impl What {
     fn of(path: &Path) -> Option<What> {
         if folder::disk(path).is_ok_and(|disk| irmin::is_store(&*disk).is_ok_and(|is_it| is_it)) {
             return Some(What::Irmin);
+        }
+        if folder::is_lower(path) {
+            return Some(What::Lower);
         }
         if folder::is_context(path) {
             return Some(What::Context);
@@ -62,6 +69,7 @@ impl What {
             What::Tables => ("a store of tables", "tables"),
             What::Context => ("a context", "context"),
             What::Irmin => ("a context of Irmin, which is only read", "irmin"),
+            What::Lower => ("the lower folder of a context, with old commits of it", "lower"),
         }
     }
 }
@@ -92,7 +100,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let Some(what) = What::of(path) else { return below(path, format) };
     let mut said = match what {
         What::Tables => of_tables(path)?,
-        What::Context | What::Irmin => of_context(path)?,
+        _ => of_context(path, &arguments.foreign)?,
     };
     let (name, kind) = what.names();
     let bytes = disk_bytes(path);
@@ -145,9 +153,10 @@ fn or_damage<T: Default>(outcome: Result<T>, damage: &mut Option<String>) -> Res
 fn of_tables(path: &Path) -> Result<Said> {
     let mut damage = None;
     let opened = tables::open_read_only(path, SessionOptions::default()).map(Some);
-    // What else is there was a store's.
+    // What else is there was a store's, unless it says that it is none yet.
+    let is_unfinished = path.join("session.tmp").exists();
     let opened = opened.map_err(|error| match error.kind() {
-        Kind::Missing => Error::new(Kind::Corrupt, "the file session is lost"),
+        Kind::Missing if !is_unfinished => Error::new(Kind::Corrupt, "the file session is lost"),
         _ => error,
     });
     let (mut snapshots, mut state) = (Vec::new(), None);
@@ -183,9 +192,10 @@ fn of_tables(path: &Path) -> Result<Said> {
     Ok(Said { rows, json, next, damage })
 }
 
-fn of_context(path: &Path) -> Result<Said> {
+fn of_context(path: &Path, foreign: &Foreign) -> Result<Said> {
     let mut damage = None;
-    let opened = or_damage(Folder::of(path).open().map(Some), &mut damage)?;
+    let folder = Folder { store: path.to_owned(), foreign: foreign.clone() };
+    let opened = or_damage(folder.open().map(Some), &mut damage)?;
     let (mut rows, mut json) = (Vec::new(), json!({}));
     if let Some(store) = opened {
         let last = or_damage(store.last_commit(), &mut damage)?;
@@ -194,12 +204,16 @@ fn of_context(path: &Path) -> Result<Said> {
         let names = branches.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned());
         let names: Vec<_> = names.collect();
         let commits = store.stats().commits;
-        json = json!({ "commits": commits, "last_commit": last, "branches": names });
+        let below = store.archived_bytes();
+        json = json!({
+            "commits": commits, "last_commit": last, "branches": names, "archived_bytes": below,
+        });
         rows = vec![
             ("commits", print::count(commits)),
             ("newest commit", last.unwrap_or_else(|| "none".to_owned())),
             ("branches", some_of(&names.iter().map(String::as_str).collect::<Vec<_>>())),
         ];
+        rows.extend((below > 0).then(|| ("in its lower folder", print::bytes(below))));
     }
     let next = format!("{CONTEXT_LOG} lists the commits, {CHECK} verifies the store");
     Ok(Said { rows, json, next, damage })

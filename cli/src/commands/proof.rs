@@ -10,12 +10,11 @@ use varvite::proof::{self, Encoding, Kinded, Proof, Read, Shown};
 use varvite::{Error, Result};
 
 use crate::exit::{Outcome, Verdict};
-use crate::hex;
 use crate::input;
 use crate::print::{self, Format};
 use crate::store::context::{Folder, commit};
 use crate::system::files;
-use crate::text::Notation;
+use crate::text::{self, Notation};
 
 /// Make, check and show proofs of what a context holds
 #[derive(Debug, Subcommand)]
@@ -131,8 +130,13 @@ impl Task {
         Ok(Task { paths: all(paths)?, removed: all(&changes.remove)?, put })
     }
 
+    /// How many changes there are.
+    fn count(&self) -> usize {
+        self.removed.len() + self.put.len()
+    }
+
     fn changes(&self) -> bool {
-        !self.removed.is_empty() || !self.put.is_empty()
+        self.count() > 0
     }
 
     /// Looks at every path, removes, puts.
@@ -300,23 +304,11 @@ fn check(arguments: &Check, format: Format) -> Outcome {
     let notation = Notation::new(arguments.hex);
     let task = Task::new(notation, &arguments.paths, &arguments.changes)?;
     let (found, after) = checked(arguments, &task)?;
+    if format == Format::Json {
+        return check_json(arguments, &task, &found, after.as_ref());
+    }
     let rows: Vec<_> = found.iter().map(|read| describe(notation, read)).collect();
     let verdict = Verdict::found(rows.iter().all(|(_, _, there)| *there));
-    if format == Format::Json {
-        let all: Vec<Value> = (arguments.paths.iter().zip(&rows))
-            .map(|(path, (value, what, there))| {
-                let mut said = json!({"path": path, "is": what, "value": value, "found": there});
-                if !there {
-                    let hidden = "the proof does not show what is there, or whether anything is";
-                    let absent = "nothing is there, which the proof shows";
-                    said["why"] = if *what == "hidden" { hidden } else { absent }.into();
-                }
-                said
-            })
-            .collect();
-        print::json(&all)?;
-        return Ok(verdict);
-    }
     if !rows.is_empty() {
         let mut table = print::table(&["path", "is", "value"]);
         for (path, (value, what, _)) in arguments.paths.iter().zip(rows) {
@@ -325,7 +317,7 @@ fn check(arguments: &Check, format: Format) -> Outcome {
         print::line(&table.to_string())?;
     }
     if let Some(after) = after {
-        let changes = match task.removed.len() + task.put.len() {
+        let changes = match task.count() {
             0 => "reading leaves".to_owned(),
             1 => "1 change leads from".to_owned(),
             count => format!("{count} changes lead from"),
@@ -334,6 +326,38 @@ fn check(arguments: &Check, format: Format) -> Outcome {
         let after = hash::to_text(&after);
         print::line(&format!("proven: {changes} {} {to} {after}", arguments.root))?;
     }
+    Ok(verdict)
+}
+
+/// The same for a program: a record for each path, and one more for what the changes were proven to lead to.
+fn check_json(arguments: &Check, task: &Task, found: &[Read], after: Option<&TreeHash>) -> Outcome {
+    let notation = Notation::new(arguments.hex);
+    let verdict = Verdict::found(found.iter().all(|read| describe(notation, read).2));
+    let mut all: Vec<Value> = Vec::new();
+    for ((path, steps), read) in arguments.paths.iter().zip(&task.paths).zip(found) {
+        let (value, what, there) = describe(notation, read);
+        let mut said = json!({});
+        text::put_path(&mut said, steps);
+        // As it was typed, from before there was a list of its steps.
+        said["path"] = path.clone().into();
+        said["is"] = what.into();
+        said["value"] = value.into();
+        if let Read::Value(value) = read {
+            text::put_both(&mut said, "value", value);
+        }
+        said["found"] = there.into();
+        if !there {
+            let hidden = "the proof does not show what is there, or whether anything is";
+            let absent = "nothing is there, which the proof shows";
+            said["why"] = if what == "hidden" { hidden } else { absent }.into();
+        }
+        all.push(said);
+    }
+    if let Some(after) = after {
+        let after = hash::to_text(after);
+        all.push(json!({ "root": arguments.root, "changes": task.count(), "after": after }));
+    }
+    print::json(&all)?;
     Ok(verdict)
 }
 
@@ -378,9 +402,15 @@ fn show(arguments: &Show, format: Format) -> Outcome {
     if format == Format::Json {
         let listed: Vec<Value> = listed
             .map(|(steps, shown)| {
-                let path: Vec<_> = steps.iter().map(|step| hex::encode(step)).collect();
                 let (is, about) = row(Notation::Hex, shown);
-                json!({"path": path, "is": is, "about": about})
+                let mut said = json!({});
+                text::put_path(&mut said, steps);
+                said["is"] = is.into();
+                said["about"] = about.into();
+                if let Shown::Value(value) = shown {
+                    text::put_both(&mut said, "value", value);
+                }
+                said
             })
             .collect();
         print::json(&json!({

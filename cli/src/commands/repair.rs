@@ -2,7 +2,7 @@
 
 mod context;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -101,6 +101,14 @@ struct Loss {
     entries: u64,
 }
 
+/// What is said of the folder of a lower layer that nothing has.
+pub fn no_lower(dir: &Path) -> Error {
+    Error::invalid(format!(
+        "{} holds no context, and nothing else has a lower folder: leave --lower out",
+        dir.display()
+    ))
+}
+
 /// Repairs and prints what was kept and lost.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     folder::apart(&arguments.dir, &arguments.out)?;
@@ -115,11 +123,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         return context::run(&arguments.dir, &arguments.out, arguments.lower.as_deref(), format);
     }
     if arguments.lower.is_some() {
-        return Err(Error::invalid(format!(
-            "{} holds no context, and nothing else has a lower folder: leave --lower out",
-            arguments.dir.display()
-        ))
-        .into());
+        return Err(no_lower(&arguments.dir).into());
     }
     let source: Arc<dyn Disk> = folder::disk(&arguments.dir)?;
     let (made, target) = Target::create(&arguments.out)?;
@@ -127,7 +131,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let options =
         RepairOptions { skip_damaged: arguments.skip_damaged, ..RepairOptions::default() };
     let repaired = repair::repair(&source, &target, &options);
-    let found = repaired.inspect_err(|_| made.give_up())?;
+    let found = repaired.inspect_err(|_| made.take_back())?;
     let losses = found.losses.into_iter().map(|loss| {
         let (first_key, last_key) = loss.keys.unzip();
         Loss {

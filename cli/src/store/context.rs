@@ -1,5 +1,6 @@
 //! Opening contexts, ours and those of Irmin, and naming their commits.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use varvite::irmin_pack::{self as irmin, Schema, Verify};
 use varvite::{Error, Result};
 
 use super::folder;
-use crate::advice::{BRANCHES, CONTEXT_LOG, CONTEXT_MIGRATE, LIST};
+use crate::advice::{self, BRANCHES, CONTEXT_LOG, CONTEXT_MIGRATE, LIST};
 use crate::hex;
 use crate::print;
 use crate::text::Notation;
@@ -67,6 +68,44 @@ impl Foreign {
     /// The same for a store beside the one that the lower folder is of.
     pub fn without_lower(&self) -> Foreign {
         Foreign { lower: None, ..self.clone() }
+    }
+
+    /// The same wherever it is given, with the full path of the lower folder.
+    pub fn absolute(&self) -> Result<Foreign> {
+        let full = |lower: &PathBuf| {
+            let full = lower.canonicalize();
+            full.map_err(|error| Error::io("find", &lower.display().to_string(), error))
+        };
+        let lower = self.lower.as_ref().map(full).transpose()?;
+        Ok(Foreign { lower, ..self.clone() })
+    }
+
+    /// The same as it is given to another command, as far as it is not what is usual.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut given: Vec<OsString> = Vec::new();
+        if let Some(lower) = &self.lower {
+            given.extend([OsString::from("--lower"), OsString::from(lower)]);
+        }
+        given.extend(self.shape_arguments().into_iter().map(OsString::from));
+        given
+    }
+
+    /// The same as it is typed, with a blank before each.
+    pub fn typed(&self) -> String {
+        let shape = self.shape_arguments().into_iter().map(|word| format!(" {word}"));
+        shape.fold(advice::with(self.lower()), |typed, word| typed + &word)
+    }
+
+    /// What of it is of stores of Irmin alone.
+    fn shape_arguments(&self) -> Vec<String> {
+        let usual = Foreign::default();
+        let mut given = Vec::new();
+        if self.shape != usual.shape {
+            given.extend(["--shape".to_owned(), format!("{},{}", self.shape.0, self.shape.1)]);
+        }
+        given.extend(self.hash_bits.then(|| "--hash-bits".to_owned()));
+        given.extend(self.trust.then(|| "--trust".to_owned()));
+        given
     }
 
     /// How a store of Irmin in `folder` is opened.

@@ -224,11 +224,6 @@ pub fn logged() -> SessionOptions {
     SessionOptions { log: Log::Synced, ..SessionOptions::default() }
 }
 
-/// How live tables are opened: built-in operators.
-pub fn live_options() -> OpenTable {
-    OpenTable { operators: operators(), ..OpenTable::default() }
-}
-
 /// Whether the state of the store is its live tables: where there are any, or were, which a checkpoint says, or where
 /// there could be and nothing else is. Snapshots beside those are what somebody put by.
 pub fn is_live(session: &Session) -> Result<bool> {
@@ -260,6 +255,11 @@ pub fn live_table_to_look(session: &Session, name: &str) -> Result<Table> {
     look(|operators| {
         live_table_with(session, name, &OpenTable { operators, ..OpenTable::default() })
     })
+}
+
+/// All live tables, to pass them on as they are.
+pub fn live_tables_to_pass_on(session: &Session) -> Result<Vec<Table>> {
+    pass_on(|operators| session.open_all(&OpenTable { operators, ..OpenTable::default() }))
 }
 
 /// All live tables, to look into them only.
@@ -411,30 +411,37 @@ pub fn info(session: &Session, name: &str) -> Result<SnapshotInfo> {
     }
 }
 
-/// Opens snapshot `name`, or the current one, to write what is in it elsewhere: with its true operators.
-pub fn read_to_change(session: &Session, name: Option<&str>) -> Result<Snapshot> {
-    let found = read(session, name, Verify::Quick)?;
-    for operator in found.tables.iter().filter_map(|table| table.options().operator.as_ref()) {
-        let name = operator.name();
-        if MergeOperator::built_in(name).is_none() {
-            return Err(Error::invalid(format!(
-                "only the program of this store knows its merge operator \"{name}\": let it save the snapshot"
-            )));
-        }
-    }
-    Ok(found)
+/// Opens snapshot `name`, or the current one, to save what is in it under another name, as it is.
+pub fn read_to_pass_on(session: &Session, name: Option<&str>) -> Result<Snapshot> {
+    found(session, name, |name| snapshot_to_pass_on(session, name)).map(|(_, snapshot)| snapshot)
 }
 
 /// Opens snapshot `name`, or the current one. A head that a writer replaces in between is looked
 /// for again.
 pub fn read(session: &Session, name: Option<&str>, verify: Verify) -> Result<Snapshot> {
-    let open = |name: &str| {
+    read_named(session, name, verify).map(|(_, snapshot)| snapshot)
+}
+
+/// The same, and which one it is.
+pub fn read_named(
+    session: &Session,
+    name: Option<&str>,
+    verify: Verify,
+) -> Result<(String, Snapshot)> {
+    found(session, name, |name| {
         look(|operators| {
             session.open_snapshot(name, &OpenSnapshot { verify, label: None, operators })
         })
-    };
+    })
+}
+
+fn found(
+    session: &Session,
+    name: Option<&str>,
+    open: impl Fn(&str) -> Result<Snapshot>,
+) -> Result<(String, Snapshot)> {
     if let Some(name) = name {
-        return open(name);
+        return open(name).map(|snapshot| (name.to_owned(), snapshot));
     }
     let mut attempts = 0;
     loop {
@@ -445,7 +452,7 @@ pub fn read(session: &Session, name: Option<&str>, verify: Verify) -> Result<Sna
         };
         match open(&name) {
             Err(error) if error.kind() == Kind::Missing && attempts < 5 => {}
-            outcome => return outcome,
+            outcome => return outcome.map(|snapshot| (name, snapshot)),
         }
     }
 }

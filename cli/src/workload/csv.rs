@@ -116,7 +116,8 @@ pub fn read(
             notation.parse(what, text).map_err(|error| input::in_line((name, first), &error))
         };
         let key = parse("key", columns.key)?;
-        each(&key, &parse("value", columns.value)?)?;
+        let value = parse("value", columns.value)?;
+        each(&key, &value).map_err(|error| input::at_line((name, first), error))?;
         count += 1;
     }
 }

@@ -119,7 +119,8 @@ pub fn read(
             })?;
             let named = |error: Error| input::in_line((name, number), &error);
             let key = notation.parse("key", &entry.key).map_err(named)?;
-            each(&key, &notation.parse("value", &entry.value).map_err(named)?)?;
+            let value = notation.parse("value", &entry.value).map_err(named)?;
+            each(&key, &value).map_err(|error| input::at_line((name, number), error))?;
             count += 1;
         }
         line.clear();
@@ -200,7 +201,12 @@ impl<R: BufRead> Binary<'_, R> {
             self.take(&mut key, length - self.added)?;
             let length = self.length(&mut value, LENGTH_MAX)?;
             self.take(&mut value, length)?;
-            each(&key, &value)?;
+            each(&key, &value).map_err(|error| match error.kind() {
+                Kind::Invalid => {
+                    error.context(format!("{}, the entry before byte {}", self.name, self.offset))
+                }
+                _ => error,
+            })?;
             count += 1;
         }
         self.take(&mut key, 8)?;

@@ -247,6 +247,12 @@ fn a_tip_fits_the_command_that_it_is_given_to() {
         ("table get --store x", "stands behind the command", "`--dir`"),
         ("explore --dir x", "stands behind the command", "`--dir`"),
         ("bench utxo run --store x", "`--dir`", "stands behind"),
+        ("context branch ls C", "`varvite context branch list`", "context ls"),
+        ("context pin ls C", "`varvite context pin list`", "context ls"),
+        ("context snapshot list f", "`varvite context snapshot info`", "context log"),
+        ("proof verify f", "`varvite proof check`", "`varvite check`"),
+        ("trace stat f", "`varvite trace summary`", "table"),
+        ("backup S x --force", "nothing that is there is written over", "--format"),
     ] {
         let ran = run(folder, line);
         let tips = ran.err.split("tip: ").nth(1).unwrap_or_else(|| panic!("{line}: {ran:?}"));

@@ -29,7 +29,20 @@ const ABSENT: [&str; 7] = [
 
 /// Commands that are run on no store of tables, no context and no file of one that the others have, and those that need
 /// more than these.
-const MORE: [&str; 31] = [
+const MORE: [&str; 44] = [
+    "table get NUMBERS n a --as u64le",
+    "table scan NUMBERS n --as u64be",
+    "table list NUMBERS",
+    "table snapshot list NUMBERS",
+    "table snapshot info NUMBERS kept",
+    "context get FORKED main a/b --as utf8",
+    "context diff FORKED main other",
+    "context snapshot diff MOVED FORK",
+    "context merge FORKED main other",
+    "context merge FORKED main last --dry-run",
+    "context pin list FORKED",
+    "info BARE",
+    "proof check CHANGES --root ROOT --configuration tezos --put q/z 1",
     "demo --entries 1000",
     "doctor CONTEXT --quick",
     "doctor STORE --quick --out OUT",
@@ -78,6 +91,21 @@ fn add_to(world: &World) {
         crate::binary::varvite(&words.iter().map(String::as_str).collect::<Vec<_>>()).yes()
     };
     run("context export-irmin CONTEXT IRMIN");
+    // What has an operator, branches that differ, and a commit that is pinned.
+    run(
+        "table put NUMBERS n a \\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff --operator add-u64 --create",
+    );
+    run("table snapshot create NUMBERS kept");
+    run("context create BARE");
+    run("context create FORKED");
+    run("context put FORKED main a/b 1");
+    run("context branch set FORKED other main");
+    run("context put FORKED main a/b 2");
+    run("context put FORKED other a/b 3");
+    run("context put FORKED other c/d 4");
+    run("context pin add FORKED main");
+    run("context snapshot export FORKED other FORK");
+    run("proof make CONTEXT main --put q/z 1 --output CHANGES");
     run("proof make CONTEXT main a/b a/c --output PROOF");
     run("bench context --accounts 20 --blocks 2 --reads 5 --updates 5 --memory --trace CALLS");
     run("trace convert CALLS ROWS");
@@ -86,6 +114,44 @@ fn add_to(world: &World) {
     let empty = "81e47a19e6b29b0a65b9591762ce5143ed30d0261e5d24a3201752506b20f15c";
     let vector = format!("{{\"value\":\"\",\"hash\":\"{empty}\"}}\n");
     fs::write(world.path("VECTORS"), vector).unwrap();
+}
+
+/// What no validator takes in a schema, or what says nothing: types that are none of the seven, no type, null alone.
+fn faults(schema: &Value, place: &str) -> Vec<String> {
+    const WORDS: [&str; 7] = ["null", "boolean", "object", "array", "number", "string", "integer"];
+    let mut found = Vec::new();
+    let below: Vec<(String, &Value)> = match schema {
+        Value::Object(fields) => fields.iter().map(|(name, it)| (name.clone(), it)).collect(),
+        Value::Array(items) => {
+            items.iter().enumerate().map(|(at, it)| (at.to_string(), it)).collect()
+        }
+        _ => Vec::new(),
+    };
+    for (name, below) in below {
+        let place = format!("{place}/{name}");
+        // A property may be called so, too.
+        if name == "type" && !below.is_object() {
+            let types = below.as_array().cloned().unwrap_or_else(|| vec![below.clone()]);
+            let is_word = |it: &Value| it.as_str().is_some_and(|it| WORDS.contains(&it));
+            if types.is_empty() || !types.iter().all(is_word) || types == [json!("null")] {
+                found.push(format!("{place} is {below}"));
+            }
+        }
+        found.extend(faults(below, &place));
+    }
+    found
+}
+
+#[test]
+fn the_schema_is_one_that_validators_take_and_describes_records() {
+    let root: Value = serde_json::from_str(&fs::read_to_string(path()).unwrap()).unwrap();
+    assert_eq!(faults(&root, ""), Vec::<String>::new());
+    for (name, schema) in root["$defs"].as_object().unwrap() {
+        assert_ne!(schema["type"], "array", "{name}: a list is described by its records");
+    }
+    for types in [json!([]), json!("text"), json!("null"), json!(["string", "date"])] {
+        assert_eq!(faults(&json!({ "a": { "type": types } }), "").len(), 1, "{types}");
+    }
 }
 
 /// Nobody has to remember that a new command belongs into the schema.

@@ -52,7 +52,7 @@ fn what_is_dumped_or_scanned_as_csv_is_loaded() {
     }
     let file = folder.path().join("csv");
     fs::write(&file, "key,value\nz,1\ny,2\n").unwrap();
-    varvite(&["table", "load", &store, "v", text(&file)]).error(2, &["sort the stream"]);
+    varvite(&["table", "load", &store, "v", text(&file)]).error(2, &["csv, line 3: ", "--sort"]);
     varvite(&["table", "load", &store, "v", text(&file), "--sort"]).yes();
     assert_eq!(varvite(&["table", "scan", &store, "v"]).yes(), "y\t2\nz\t1\n");
     fs::write(&file, "key,value\na,1,2\n").unwrap();
@@ -341,7 +341,13 @@ fn a_table_with_a_hosts_operator_is_looked_at_without_it() {
         assert_eq!(list["tables"][0]["operator"], "longest");
         // It is changed by its own program only.
         varvite(&["table", "put", &store, "t", "k", "v"]).error(2, &["longest"]);
-        varvite(&["table", "snapshot", "create", &store, "more"]).error(2, &["longest"]);
+        // Saved it is as it is.
+        varvite(&["table", "snapshot", "create", &store, "more"]).yes();
+        varvite(&["table", "snapshot", "create", &store, "again", "--from", "more"]).yes();
+        let read = ["table", "get", &store, "t", "k", "--snapshot", "again", "--quiet"];
+        assert_eq!(varvite(&read).yes(), "abc\n");
+        varvite(&["table", "snapshot", "delete", &store, "more"]).yes();
+        varvite(&["table", "snapshot", "delete", &store, "again"]).yes();
     }
     // The log has two upserts that nobody here can join.
     let twice = varvite(&["table", "get", text(&folder.path().join("live")), "t", "twice"]);
@@ -375,6 +381,12 @@ fn a_table_with_a_hosts_operator_is_looked_at_without_it() {
             varvite(&["table", "rename", &store, "t", "u"]).yes();
             assert_eq!(varvite(&["table", "get", &store, "u", "plain", "--quiet"]).yes(), "1\n");
             varvite(&["table", "restore", &store, "s", "t"]).yes();
+            varvite(&["table", "snapshot", "create", &store, "kept"]).yes();
+            varvite(&["table", "union", &store, "both", "other", "--snapshot", "kept"]).yes();
+            varvite(&["table", "union", &store, "more", "t", "other", "--snapshot", "kept"])
+                .error(2, &["only the program of this store knows", "longest"]);
+            varvite(&["table", "drop", &store, "both"]).yes();
+            varvite(&["table", "snapshot", "delete", &store, "kept"]).yes();
         }
         varvite(&["table", "drop", &store, "t"]).yes();
         assert!(!varvite(&["table", "list", &store]).yes().contains("t\t2"));

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
-use varvite::Result;
 use varvite::context::{CommitHash, Store};
 use varvite::disk::os::OsDisk;
+use varvite::irmin_pack as irmin;
+use varvite::{Error, Result};
 
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
@@ -70,6 +71,13 @@ pub fn archive(arguments: &Archive, format: Format) -> Outcome {
     if arguments.lower != arguments.store {
         // The store itself is told as the folder of a store.
         folder::apart(&arguments.store, &arguments.lower)?;
+    }
+    if arguments.lower.is_dir() && irmin::is_store(&*disk(&arguments.lower)?)? {
+        return Err(Error::invalid(format!(
+            "{} is the folder of a store of Irmin, which is only read: give a folder of its own",
+            arguments.lower.display()
+        ))
+        .into());
     }
     let (made, lower) = Target::create(&arguments.lower)?;
     let outcome =

@@ -61,8 +61,8 @@ impl Part {
     /// The command that goes on from `next`.
     fn continued(&self, folder: &Folder, next: &CommitHash) -> String {
         let most = self.most.map_or(String::new(), |most| format!(" --most {most}"));
-        let (store, lower) = (advice::typed(&folder.store), advice::with(folder.lower()));
-        format!("varvite context check {store}{lower}{most} --from {}", text(next))
+        let (store, given) = (advice::typed(&folder.store), folder.foreign.typed());
+        format!("varvite context check {store}{given}{most} --from {}", text(next))
     }
 }
 
@@ -134,7 +134,12 @@ impl Walk {
         if !is_damage {
             return Err(error);
         }
-        let detail = told(error.detail());
+        let mut detail = told(error.detail());
+        if !self.hashes {
+            // The folder of a store of Irmin does not say it.
+            let shape = "if its shape is not that of Tezos, say so with --shape and --hash-bits";
+            detail = detail.replace("check the shape that the store was made with", shape);
+        }
         let path = (!path.is_empty()).then(|| path.join("/"));
         if let Some(place) = self.places.get(&detail) {
             let known = &mut self.findings[*place];

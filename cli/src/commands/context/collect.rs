@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use varvite::context::{CollectPhase, CollectStatus, Keep, Store};
-use varvite::{Error, Result};
+use varvite::{Error, Kind, Result};
 
 use super::look::nothing;
-use crate::advice::{COLLECT_RESUME, COLLECT_RUN};
+use crate::advice::{COLLECT_CANCEL, COLLECT_RESUME, COLLECT_RUN};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format, records};
 use crate::progress::{Progress, Unit};
 use crate::store::context::{Folder, Target, commit, open_to_write, text};
 use crate::system::measure::disk_bytes;
-use crate::text::date;
+use crate::text::{Notation, date, put_both};
 
 /// Credits of a step: so many KiB are read or written between two pictures of the bar.
 const STEP: u64 = 4096;
@@ -135,7 +135,8 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
         (_, false) => return Ok(true),
         (_, true) => {
             return Err(Error::invalid(format!(
-                "a collection is under way: {COLLECT_RUN} without a word of what to keep ends it, then begin another"
+                "a collection is under way: {COLLECT_RUN} without a word of what to keep goes on to its end, and \
+                 {COLLECT_CANCEL} ends it as it is; then begin another"
             )));
         }
     }
@@ -160,13 +161,38 @@ fn run(arguments: &Run, format: Format) -> Outcome {
     let folder = &arguments.store;
     let mut store = open_to_write(folder)?;
     let before = disk_bytes(folder);
+    let commits = store.stats().commits;
+    let is_new = store.collect_status()?.phase == CollectPhase::None;
     let has_begun = begin(arguments, &mut store)?;
-    // Nothing has gone yet.
-    let commits = store.log(usize::MAX)?.len();
+    if has_begun && let Err(error) = go_on(&mut store) {
+        return Err(stopped(store, is_new, error).into());
+    }
+    let kept = store.stats().commits;
+    store.close()?;
+    let after = disk_bytes(folder);
+    match format {
+        Format::Json => print::json(&json!({
+            "collected": has_begun, "collected_commits": commits.saturating_sub(kept), "kept_commits": kept,
+            "before_bytes": before, "disk_bytes": after,
+        }))?,
+        Format::Table if !has_begun => print::line("nothing is older than what is kept")?,
+        Format::Table => print::line(&format!(
+            "{} collected, {} kept; {} on disk, {} before",
+            print::counted(commits.saturating_sub(kept), "commit", "commits"),
+            print::count(kept),
+            print::bytes(after),
+            print::bytes(before)
+        ))?,
+    }
+    Ok(Verdict::Yes)
+}
+
+/// Goes on with a collection to its end.
+fn go_on(store: &mut Store) -> Result<()> {
     let mut bar = Progress::endless("collecting", Unit::Bytes);
     let mut all = 0;
     let mut phase = CollectPhase::None;
-    while has_begun && store.collect_step(STEP)? {
+    while store.collect_step(STEP)? {
         let status = store.collect_status()?;
         if status.phase != phase {
             phase = status.phase;
@@ -179,24 +205,20 @@ fn run(arguments: &Run, format: Format) -> Outcome {
         bar.set(all.saturating_sub(status.left_bytes));
     }
     bar.finish();
-    let kept = store.log(usize::MAX)?.len();
-    store.close()?;
-    let after = disk_bytes(folder);
-    match format {
-        Format::Json => print::json(&json!({
-            "collected": has_begun, "collected_commits": commits.saturating_sub(kept), "kept_commits": kept,
-            "before_bytes": before, "disk_bytes": after,
-        }))?,
-        Format::Table if !has_begun => print::line("nothing is older than what is kept")?,
-        Format::Table => print::line(&format!(
-            "{} collected, {} kept; {} on disk, {} before",
-            print::counted(commits.saturating_sub(kept) as u64, "commit", "commits"),
-            print::count(kept as u64),
-            print::bytes(after),
-            print::bytes(before)
-        ))?,
+    Ok(())
+}
+
+/// Why a collection could not go on. One that was begun by this command and cannot find out what stays has taken nothing
+/// away, and would fail again: it is ended.
+fn stopped(mut store: Store, is_new: bool, error: Error) -> Error {
+    let is_marking = store.collect_status().is_ok_and(|it| it.phase == CollectPhase::Marking);
+    if error.kind() != Kind::Corrupt || !is_marking {
+        return error;
     }
-    Ok(Verdict::Yes)
+    if is_new && store.collect_cancel().is_ok_and(|is_ended| is_ended) && store.close().is_ok() {
+        return error.context("nothing is collected");
+    }
+    Error::new(error.kind(), format!("{}; {COLLECT_CANCEL} ends the collection", error.detail()))
 }
 
 fn name(phase: CollectPhase) -> &'static str {
@@ -214,7 +236,8 @@ fn show(
     format: Format,
 ) -> std::io::Result<()> {
     let target = status.target.map(|commit| text(&commit));
-    let kept = store.log(usize::MAX).map(|log| log.len()).unwrap_or_default();
+    // By the store's own figure: commits that cannot be listed here, as those of an archive, are kept all the same.
+    let kept = store.stats().commits;
     if format == Format::Json {
         return print::json(&json!({
             "phase": name(status.phase), "paused": status.is_paused, "target": target, "kept_commits": kept,
@@ -225,7 +248,7 @@ fn show(
     let mut rows = vec![
         ("collection", format!("{}{rest}", name(status.phase))),
         ("keeps all from", target.unwrap_or_else(|| "-".to_owned())),
-        ("commits", print::count(kept as u64)),
+        ("commits", print::count(kept)),
         ("collections before", print::count(status.collections)),
         ("disk", print::bytes(disk_bytes(folder))),
     ];
@@ -267,21 +290,28 @@ fn say(commit: &str, what: &str, format: Format) -> Outcome {
     Ok(Verdict::Yes)
 }
 
+/// The columns of `pin list`.
+const PINS: [&str; 6] =
+    ["commit_hash", "date", "date_iso", "message", "message_text", "message_hex"];
+
 fn list(folder: &Folder, format: Format) -> Outcome {
     let store = folder.open()?;
     let mut table = print::table(&["commit", ">date", "message"]);
     let mut rows: Vec<Value> = Vec::new();
     for commit in store.pins()? {
         let info = store.commit_info(&commit)?;
-        let message = crate::text::Notation::Text.show(&info.message);
-        rows.push(json!({
+        let message = Notation::Text.show(&info.message);
+        let mut row = json!({
             "commit_hash": text(&commit), "date": info.date, "date_iso": date::iso(info.date), "message": message,
-        }));
+        });
+        put_both(&mut row, "message", &info.message);
+        rows.push(row);
         table.add_row(vec![text(&commit), date::iso(info.date), message]);
     }
+    records::columns(&PINS)?;
     match format {
         Format::Json => records::whole(&rows)?,
-        Format::Table if rows.is_empty() => print::line("no pins")?,
+        Format::Table if rows.is_empty() => print::aside("no pins")?,
         Format::Table => print::line(&table.to_string())?,
     }
     Ok(Verdict::Yes)

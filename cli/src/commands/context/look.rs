@@ -179,7 +179,7 @@ pub fn nothing(why: &str, format: Format) -> Outcome {
     Ok(Verdict::No)
 }
 
-/// The same where the output is a value, which a sentence must not be taken for.
+/// The same where the output is a value or a list, which a sentence must not be taken for.
 fn no_value(why: &str, format: Format) -> Outcome {
     match format {
         Format::Json => return nothing(why, format),
@@ -188,8 +188,28 @@ fn no_value(why: &str, format: Format) -> Outcome {
     Ok(Verdict::No)
 }
 
-/// The commits that are asked for.
-fn chosen(arguments: &Log) -> Result<Vec<Commit>> {
+/// The newest commits, and the damage that keeps the others from being listed.
+fn newest(store: &Store, most: usize) -> Result<(Vec<CommitHash>, Option<Error>)> {
+    let damage = match store.log(most) {
+        Ok(commits) => return Ok((commits, None)),
+        Err(error) if error.kind() == varvite::Kind::Corrupt => error,
+        Err(error) => return Err(error),
+    };
+    let total = usize::try_from(store.stats().commits).unwrap_or(usize::MAX);
+    let (mut commits, mut beyond) = (Vec::new(), most.min(total).saturating_add(1));
+    while commits.len() + 1 < beyond {
+        let middle = commits.len().midpoint(beyond);
+        match store.log(middle) {
+            Ok(more) if more.len() < middle => return Ok((more, Some(damage))),
+            Ok(more) => commits = more,
+            Err(_) => beyond = middle,
+        }
+    }
+    Ok((commits, Some(damage)))
+}
+
+/// The commits that are asked for, and the damage that others are behind.
+fn chosen(arguments: &Log) -> Result<(Vec<Commit>, Option<Error>)> {
     let store = arguments.folder.open()?;
     let day = |date: &Option<String>| date.as_deref().map(date::parse).transpose();
     let (since, until) = (day(&arguments.since)?, day(&arguments.until)?);
@@ -197,16 +217,26 @@ fn chosen(arguments: &Log) -> Result<Vec<Commit>> {
     let path = arguments.path.as_deref().map(|path| notation.path(path)).transpose()?;
     let chooses = since.is_some() || until.is_some() || path.is_some();
     let most = if chooses { usize::MAX } else { arguments.limit };
-    let mut listed: Box<dyn Iterator<Item = Result<Commit>>> = match &arguments.branch {
-        Some(name) => Box::new(store.history(&[commit(&store, name)?], most)?.into_iter().map(Ok)),
-        None => Box::new(store.log(most)?.into_iter().map(|hash| store.commit_info(&hash))),
+    let mut listed: Box<dyn Iterator<Item = Result<Commit>>> = if let Some(name) = &arguments.branch
+    {
+        Box::new(store.history(&[commit(&store, name)?], most)?.into_iter().map(Ok))
+    } else {
+        let (hashes, damage) = newest(&store, most)?;
+        let read = hashes.into_iter().map(|hash| store.commit_info(&hash));
+        Box::new(read.chain(damage.map(Err)))
     };
     let mut commits = Vec::new();
     let mut bar = Progress::endless("commits read", Unit::Items);
     let mut read = 0;
     while commits.len() < arguments.limit
-        && let Some(commit) = listed.next().transpose()?
+        && let Some(commit) = listed.next()
     {
+        let commit = match commit {
+            Err(error) if error.kind() == varvite::Kind::Corrupt => {
+                return Ok((commits, Some(error)));
+            }
+            commit => commit?,
+        };
         read += 1;
         bar.set(read);
         let is_in_time = since.is_none_or(|since| commit.date >= since)
@@ -219,7 +249,7 @@ fn chosen(arguments: &Log) -> Result<Vec<Commit>> {
             commits.push(commit);
         }
     }
-    Ok(commits)
+    Ok((commits, None))
 }
 
 /// The hash of what is at the path in the commit; nothing in one that is not in the store.
@@ -251,7 +281,7 @@ const LS: [&str; 6] = ["name", "name_text", "name_hex", "kind", "length", "hash"
 
 /// Runs `log`.
 pub fn log(arguments: &Log, format: Format) -> Outcome {
-    let commits = chosen(arguments)?;
+    let (commits, damage) = chosen(arguments)?;
     let message = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if format == Format::Json {
         let all: Vec<_> = commits
@@ -269,10 +299,14 @@ pub fn log(arguments: &Log, format: Format) -> Outcome {
             })
             .collect();
         records::columns(&LOG)?;
-        print::json(&all)?;
-        return Ok(Verdict::Yes);
+        let Some(damage) = damage else {
+            print::json(&all)?;
+            return Ok(Verdict::Yes);
+        };
+        all.into_iter().try_for_each(records::item)?;
+        return Err(damage.into());
     }
-    if commits.is_empty() && arguments.limit > 0 {
+    if commits.is_empty() && arguments.limit > 0 && damage.is_none() {
         print::aside("no commits")?;
         return Ok(Verdict::Yes);
     }
@@ -286,8 +320,10 @@ pub fn log(arguments: &Log, format: Format) -> Outcome {
             Notation::Text.show(&commit.message),
         ]);
     }
-    print::line(&table.to_string())?;
-    Ok(Verdict::Yes)
+    if !commits.is_empty() || damage.is_none() {
+        print::line(&table.to_string())?;
+    }
+    damage.map_or(Ok(Verdict::Yes), |damage| Err(damage.into()))
 }
 
 /// Runs `ls`.
@@ -295,7 +331,7 @@ pub fn ls(arguments: &Page, format: Format) -> Outcome {
     let place = &arguments.place;
     let tree = match place.tree()? {
         Ok(tree) => tree,
-        Err(why) => return nothing(&why, format),
+        Err(why) => return no_value(&why, format),
     };
     let notation = place.notation();
     let page = tree.list::<&[u8]>(&[], arguments.offset, arguments.length)?;
@@ -375,7 +411,7 @@ pub fn draw(arguments: &Drawing, format: Format) -> Outcome {
     let place = &arguments.place;
     let tree = match place.tree()? {
         Ok(tree) => tree,
-        Err(why) => return nothing(&why, format),
+        Err(why) => return no_value(&why, format),
     };
     let notation = place.notation();
     let mut failed = None;
@@ -449,7 +485,7 @@ pub fn stat(arguments: &Folder, format: Format) -> Outcome {
 pub fn du(place: &Place, format: Format) -> Outcome {
     let tree = match place.tree()? {
         Ok(tree) => tree,
-        Err(why) => return nothing(&why, format),
+        Err(why) => return no_value(&why, format),
     };
     let notation = place.notation();
     let mut rows: Vec<(Vec<u8>, u64, u64)> = Vec::new();

@@ -8,7 +8,6 @@ use serde_json::json;
 use varvite::Result;
 use varvite::context::{Durability, Options, Store};
 use varvite::disk::Disk;
-use varvite::disk::os::OsDisk;
 use varvite::irmin_pack as irmin;
 
 use super::scratch::Scratch;
@@ -16,7 +15,7 @@ use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::context::{Folder, Foreign, commit, remove_new};
-use crate::store::folder::{Target, disk};
+use crate::store::folder::{Target, apart, disk};
 use crate::system::measure::peak_rss_bytes;
 
 /// Copy commits of a store of Irmin into one of ours
@@ -84,6 +83,7 @@ fn target(
 
 pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
     let source: Arc<dyn Disk> = disk(&arguments.from)?;
+    apart(&arguments.from, &arguments.to)?;
     let options = irmin::Options {
         objects_bytes: SHARE,
         pages_bytes: SHARE / 2,
@@ -141,8 +141,10 @@ pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
 pub fn export(arguments: &Export, format: Format) -> Outcome {
     let store = arguments.from.open_with(small())?;
     let total = store.stats().commits;
+    apart(&arguments.from.store, &arguments.to)?;
     let scratch = Scratch::take(&arguments.to)?;
-    let target: Arc<dyn Disk> = OsDisk::create(&arguments.to)?;
+    let (made, disk) = Target::create(&arguments.to)?;
+    let target: Arc<dyn Disk> = disk;
     let mut bar = Progress::new("commits", total, Unit::Items);
     let done = scratch.places().and_then(|places| {
         irmin::export(&store, &target, &places, &mut |done| {
@@ -152,7 +154,8 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
     });
     bar.finish();
     let removed = scratch.finish();
-    let done = done?;
+    // What it wrote is gone with the scratch folder.
+    let done = done.inspect_err(|_| made.give_up())?;
     removed?;
     match format {
         Format::Json => print::json(&json!({

@@ -254,6 +254,7 @@ fn export(arguments: &Export, format: Format) -> Outcome {
         None => vec![last],
         Some(since) => store.commits_between(&commit(&store, since)?, &last, Limits::default())?,
     };
+    folder::apart(&arguments.from.store, &arguments.file)?;
     let options = CommitFileOptions { zstd_level: arguments.compress };
     let (disk, name) = place(&arguments.file)?;
     let disk: Arc<dyn Disk> = disk;

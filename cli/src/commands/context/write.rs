@@ -28,7 +28,7 @@ use crate::store::context::{
     Folder, Target, branch_name, check_branch_name, commit, open_to_write, text,
 };
 use crate::text::date;
-use crate::text::{Notation, Notations, put_name};
+use crate::text::{self, Notation, Notations, put_name, put_path};
 
 /// Make an empty store
 #[derive(Debug, Args)]
@@ -217,13 +217,13 @@ pub fn create(arguments: &Create, format: Format) -> Outcome {
     Ok(Verdict::Yes)
 }
 
-/// Commits a changed tree to a branch, and says so.
+/// Commits a changed tree to a branch, and says so; where the action says that nothing changes, there is no commit.
 fn change(
     target: &Target,
     branch: &str,
     info: &Info,
     message: &str,
-    action: impl FnOnce(&mut Tree) -> Result<()>,
+    action: impl FnOnce(&mut Tree) -> Result<bool>,
     format: Format,
 ) -> Outcome {
     let mut store = target.open()?;
@@ -235,7 +235,10 @@ fn change(
         Some(head) => store.checkout(head)?,
         None => store.empty_tree(),
     };
-    action(&mut tree)?;
+    if !action(&mut tree)? {
+        store.close()?;
+        return say(branch, "unchanged", head.as_ref(), format);
+    }
     let parents: Vec<CommitHash> = head.into_iter().collect();
     let commit = store.commit(&mut tree, &info.commit_info(&parents, message)?)?;
     store.set_branch(&branch_name(branch)?, &commit)?;
@@ -275,7 +278,7 @@ pub fn put(arguments: &Put, format: Format) -> Outcome {
         if !arguments.replace {
             expect_room(tree, &path)?;
         }
-        tree.add(&path, &value)
+        tree.add(&path, &value).map(|()| true)
     };
     change(target, branch, info, &message, action, format)
 }
@@ -286,7 +289,7 @@ pub fn load(arguments: &Load, format: Format) -> Outcome {
     let (name, mut input) = input::open(file)?;
     let mut bar = Progress::endless("loading", Unit::Items);
     let action = |tree: &mut Tree| {
-        let (mut bytes, mut number) = (Vec::new(), 0_u64);
+        let (mut bytes, mut number, mut changes) = (Vec::new(), 0_u64, false);
         while let Some(line) = input::text_line(&mut input, (&name, number + 1), &mut bytes)? {
             number += 1;
             let place = || format!("{name}, line {number}");
@@ -304,9 +307,10 @@ pub fn load(arguments: &Load, format: Format) -> Outcome {
                 expect_room(tree, &path).map_err(|error| error.context(place()))?;
             }
             tree.add(&path, &value).map_err(|error| error.context(place()))?;
+            changes = true;
             bar.set(number);
         }
-        Ok(())
+        Ok(changes)
     };
     change(target, branch, info, &format!("load {}", file.display()), action, format)
 }
@@ -355,7 +359,7 @@ pub fn remove(arguments: &Remove, format: Format) -> Outcome {
     let is_absent = Cell::new(false);
     let action = |tree: &mut Tree| {
         if tree.mem_tree(&path)? {
-            return tree.remove(&path);
+            return tree.remove(&path).map(|()| true);
         }
         is_absent.set(true);
         Err(Error::missing(why.clone()))
@@ -394,6 +398,18 @@ pub fn branch(command: &Branch, format: Format) -> Outcome {
     }
 }
 
+/// The columns of `branch list`.
+const BRANCHES_LISTED: [&str; 8] = [
+    "branch",
+    "commit",
+    "commit_hash",
+    "date",
+    "date_iso",
+    "message",
+    "message_text",
+    "message_hex",
+];
+
 fn list(folder: &Folder, format: Format) -> Outcome {
     let store = folder.open()?;
     let mut table = print::table(&["branch", "commit", ">date", "message"]);
@@ -403,13 +419,16 @@ fn list(folder: &Folder, format: Format) -> Outcome {
         let info = store.commit_info(&commit)?;
         let shown = text(&commit);
         let message = Notation::Text.show(&info.message);
-        rows.push(json!({
+        let mut row = json!({
             "branch": name, "commit": shown, "commit_hash": shown, "date": info.date,
             "date_iso": date::iso(info.date), "message": message,
-        }));
+        });
+        text::put_both(&mut row, "message", &info.message);
+        rows.push(row);
         table.add_row(vec![name.clone(), shown.clone(), date::iso(info.date), message]);
         all.insert(name, shown.into());
     }
+    records::columns(&BRANCHES_LISTED)?;
     match format {
         Format::Json => records::whole_map(all, rows)?,
         Format::Table if all.is_empty() => print::aside("no branches")?,
@@ -434,6 +453,7 @@ pub fn merge(arguments: &MergeInto, format: Format) -> Outcome {
         let store = arguments.folder.open()?;
         let theirs = commit(&store, from)?;
         let Some(ours) = store.branch(name) else {
+            check_branch_name(&store, branch)?;
             return say(branch, "would be forwarded", Some(&theirs), format);
         };
         return match store.merge_commits(&ours, &theirs, limits, resolve)? {
@@ -473,7 +493,11 @@ fn side(notation: Notation, tree: Option<&Tree>) -> Result<String> {
 fn side_json(tree: Option<&Tree>) -> Result<serde_json::Value> {
     let Some(tree) = tree else { return Ok(serde_json::Value::Null) };
     Ok(match tree.to_value()? {
-        Some(value) => json!({"value": hex::encode(&value)}),
+        Some(value) => {
+            let mut said = json!({});
+            text::put(&mut said, "value", Notation::Hex, &value);
+            said
+        }
         None => json!({"directory": tree.hash()?.to_string()}),
     })
 }
@@ -483,12 +507,13 @@ fn conflicts(arguments: &MergeInto, conflicts: &[Conflict], format: Format) -> O
     if format == Format::Json {
         let mut all = Vec::new();
         for conflict in conflicts {
-            let path: Vec<_> = conflict.path.iter().map(|step| hex::encode(step)).collect();
-            all.push(json!({
-                "path": path, "base": side_json(conflict.base.as_ref())?,
+            let mut said = json!({
+                "path": [], "base": side_json(conflict.base.as_ref())?,
                 "ours": side_json(conflict.ours.as_ref())?,
                 "theirs": side_json(conflict.theirs.as_ref())?,
-            }));
+            });
+            put_path(&mut said, &conflict.path);
+            all.push(said);
         }
         let branch = &arguments.branch;
         print::json(&json!({"branch": branch, "outcome": "conflicts", "conflicts": all}))?;

@@ -15,6 +15,7 @@ use varvite::{Error, Result};
 use crate::exit::{Outcome, Verdict};
 
 use crate::print::{self, Format};
+use crate::store::context::Foreign;
 use crate::store::folder;
 use crate::system::files;
 use crate::text::put_name;
@@ -34,6 +35,8 @@ pub struct Arguments {
     /// Leave out the check, which reads every file
     #[arg(long)]
     quick: bool,
+    #[command(flatten)]
+    foreign: Foreign,
 }
 
 /// Files that are described one by one; the others are counted.
@@ -48,7 +51,7 @@ const TABLES_MAX: usize = 32;
 /// Gathers and writes the report.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     folder::disk(&arguments.store)?;
-    let report = gathered(&arguments.store, arguments.quick)?;
+    let report = gathered(arguments)?;
     let is_broken = report["broken"].as_array().is_some_and(|broken| !broken.is_empty());
     let damaged = report["damaged"] == true;
     let verdict = Verdict::sound(!damaged && !is_broken);
@@ -75,11 +78,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     Ok(verdict)
 }
 
-fn gathered(store: &Path, quick: bool) -> Result<Value> {
+fn gathered(arguments: &Arguments) -> Result<Value> {
+    let Arguments { store, quick, foreign, .. } = arguments;
     let shown = store.display().to_string();
     // Sentences begin with it, so that it can be told from all else and left out.
     let full = store.canonicalize().map_err(|error| Error::io("find", &shown, error))?;
-    let asking = Asking { folder: full.display().to_string(), full };
+    let asking = Asking { folder: full.display().to_string(), full, foreign: foreign.absolute()? };
     let mut said = Map::new();
     let mut ask = |words: &[&str], name: Option<&str>| {
         let answer = asking.asked(words, name)?;
@@ -87,11 +91,19 @@ fn gathered(store: &Path, quick: bool) -> Result<Value> {
         Ok::<_, Error>(said.entry(key).or_insert(answer).clone())
     };
     let info = ask(&["info"], None)?;
+    if info["answer"]["found"] == false {
+        return Err(Error::missing(format!(
+            "{shown} is no store, and has none in it: give the folder of a store"
+        )));
+    }
     // Of a folder of stores there is nothing else to say than which ones it has.
     let is_store = !info["answer"]["stores"].is_array();
     if folder::is_context(&asking.full) {
         ask(&["context", "stat"], None)?;
-        ask(&["context", "collect", "status"], None)?;
+        // Old commits alone are never collected.
+        if !folder::is_lower(&asking.full) {
+            ask(&["context", "collect", "status"], None)?;
+        }
     } else if is_store && info["answer"]["kind"] != "irmin" {
         let tables = ask(&["table", "list"], None)?;
         ask(&["table", "snapshot", "list"], None)?;
@@ -101,7 +113,7 @@ fn gathered(store: &Path, quick: bool) -> Result<Value> {
             ask(&["table", "stat"], Some(name))?;
         }
     }
-    if !quick && is_store {
+    if !*quick && is_store {
         ask(&["check"], None)?;
     }
     let damaged = said.values().any(|command| command["exit_code"] == 3);
@@ -124,6 +136,8 @@ struct Asking {
     full: PathBuf,
     /// The same as sentences have it.
     folder: String,
+    /// What commands for contexts are told besides.
+    foreign: Foreign,
 }
 
 impl Asking {
@@ -131,8 +145,10 @@ impl Asking {
     fn asked(&self, words: &[&str], name: Option<&str>) -> Result<Value> {
         let program =
             std::env::current_exe().map_err(|error| Error::io("find", "this program", error))?;
+        let besides = if words[0] == "table" { Vec::new() } else { self.foreign.arguments() };
         let ran = Command::new(&program)
             .args(words)
+            .args(besides)
             .args(["--format", "json", "--quiet", "--"])
             .arg(&self.full)
             .args(name)
@@ -151,7 +167,11 @@ impl Asking {
 
     /// Where the store is, and so who has it, is nobody's business.
     fn without_folder(&self, text: &str) -> String {
-        if self.folder.len() > 1 { text.replace(&self.folder, "STORE") } else { text.to_owned() }
+        let mut text = text.to_owned();
+        if let Some(lower) = self.foreign.lower() {
+            text = text.replace(&lower.display().to_string(), "LOWER");
+        }
+        if self.folder.len() > 1 { text.replace(&self.folder, "STORE") } else { text }
     }
 
     /// What a host keeps in its snapshots is the host's, and paths of a context are its keys.
@@ -172,6 +192,12 @@ impl Asking {
 fn is_content(field: &str) -> bool {
     ["payload", "message", "path"].iter().any(|beginning| field.starts_with(beginning))
         || ["author", "key", "value"].contains(&field)
+        || is_place(field)
+}
+
+/// Whether a field has the bytes of a path, in which a folder that is left out elsewhere would still be read.
+fn is_place(field: &str) -> bool {
+    ["folder_hex", "store_hex", "written_hex", "file_hex"].contains(&field)
 }
 
 /// Versions of files that this program writes and reads.

@@ -119,7 +119,8 @@ fn stores(path: &Path, how: &How) -> Result<Vec<Source>> {
     let of_store =
         |path: &PathBuf| !found.is_empty() && (path.ends_with("lower") || path.ends_with("index"));
     let below: Vec<_> = below.into_iter().filter(|it| it.is_dir() && !of_store(it)).collect();
-    found.extend(below.into_iter().filter_map(|it| What::of(&it).map(|what| (it, what))));
+    let below = below.into_iter().filter_map(|it| What::of(&it).map(|what| (it, what)));
+    found.extend(below.filter(|(_, what)| *what != What::Lower));
     if found.is_empty() {
         return Err(Error::missing(format!("{} is no store, and none is in it", path.display())));
     }
@@ -143,7 +144,7 @@ fn source(path: PathBuf, what: What, foreign: Foreign, snapshot: Option<String>)
     let folder = path.clone();
     let opens = match what {
         What::Tables => Opens::Tables(Box::new(move || open_tables(&path, snapshot.as_deref()))),
-        What::Context | What::Irmin => Opens::Context(Box::new(move || {
+        _ => Opens::Context(Box::new(move || {
             let options = Options {
                 objects_bytes: CACHE_BYTES,
                 pages_bytes: CACHE_BYTES,
@@ -153,7 +154,9 @@ fn source(path: PathBuf, what: What, foreign: Foreign, snapshot: Option<String>)
             folder.open_with(options)
         })),
     };
-    Source { name, folder, kind: what.names().1, opens }
+    // The pages of old commits are those of a context.
+    let kind = if what == What::Lower { What::Context } else { what }.names().1;
+    Source { name, folder, kind, opens }
 }
 
 /// The tables as commands that read find them.
@@ -163,11 +166,11 @@ fn open_tables(path: &Path, snapshot: Option<&str>) -> Result<OpenTables> {
         let tables = tables::live_tables_to_look(&session)?;
         return Ok(OpenTables { session, tables, place: "live".to_owned() });
     }
-    let current = || tables::current(&session);
-    let Some(name) = snapshot.map_or_else(current, |name| Ok(Some(name.to_owned())))? else {
+    if snapshot.is_none() && tables::current(&session)?.is_none() {
         return Ok(OpenTables { session, tables: Vec::new(), place: "no snapshot yet".to_owned() });
-    };
-    let mut snapshot = tables::read(&session, Some(&name), Verify::Quick)?;
+    }
+    // A head that a writer replaces meanwhile is looked for again.
+    let (name, mut snapshot) = tables::read_named(&session, snapshot, Verify::Quick)?;
     let names: Vec<_> = snapshot.tables.iter().map(|table| table.name().to_owned()).collect();
     let tables = names.iter().map(|name| snapshot.take(name)).collect::<Result<_>>()?;
     Ok(OpenTables { session, tables, place: format!("snapshot {name}") })

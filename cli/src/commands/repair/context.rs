@@ -9,7 +9,7 @@ use varvite::disk::Disk;
 use varvite::irmin_pack as irmin;
 use varvite::{Error, Result};
 
-use crate::advice::CONTEXT_MIGRATE;
+use crate::advice::{CONTEXT_MIGRATE, told};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
@@ -74,7 +74,7 @@ pub fn run(dir: &Path, out: &Path, lower: Option<&Path>, format: Format) -> Outc
         bar.set(passed);
         Ok(())
     });
-    let found = repaired.inspect_err(|_| made.give_up())?;
+    let found = repaired.inspect_err(|_| made.take_back())?;
     bar.finish();
     let report = report(found);
     let verdict = Verdict::sound(report.whole);
@@ -88,7 +88,7 @@ pub fn run(dir: &Path, out: &Path, lower: Option<&Path>, format: Format) -> Outc
 fn report(found: RepairedContext) -> Report {
     let lost = found.lost.iter().map(|lost| Lost {
         commit: lost.commit.map(|commit| text(&commit)),
-        detail: lost.detail.clone(),
+        detail: told(&lost.detail),
     });
     let branches = found.lost_branches.iter().map(|(name, commit)| LostBranch {
         name: Notation::Text.show_step(name),
@@ -102,7 +102,7 @@ fn report(found: RepairedContext) -> Report {
         branches_may_be_older: found.branches_may_be_older,
         lost_commits: lost.collect(),
         lost_branches: branches.collect(),
-        damage: found.damage,
+        damage: found.damage.iter().map(|it| told(it)).collect(),
         missing: found.missing,
     }
 }

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use varvite::Result;
 use varvite::context::{CommitHash, hash};
 use varvite::context::{CommitInfo, Index, Observer, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
+use varvite::{Error, Result};
 
 use crate::exit::{Outcome, Verdict};
 use crate::input::read_text;
@@ -87,6 +87,9 @@ struct Replay {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let name = arguments.file.display().to_string();
     let text = read_text(&arguments.file)?;
+    if text.trim().is_empty() {
+        return Err(Error::invalid(format!("{name} is empty: give a file of blocks")).into());
+    }
     let expected = match &arguments.expect {
         Some(path) => expectations(&path.display().to_string(), &read_text(path)?)?,
         None => Vec::new(),

@@ -4,12 +4,14 @@
 use std::path::Path;
 
 use clap::Args;
+use serde::Serialize;
+use serde_json::{Value, json};
 use varvite::{
     Error, Kind, LoadOrder, MergeOperator, Result, Session, SessionOptions, Snapshot,
-    SnapshotContent, Table, TableOptions,
+    SnapshotContent, SnapshotInfo, Table, TableOptions,
 };
 
-use crate::advice::RESTORE;
+use crate::advice::{CREATE, RESTORE};
 use crate::store::folder::Target;
 use crate::store::tables;
 use crate::wheel;
@@ -31,7 +33,8 @@ pub struct Making {
     /// Make the store when the folder is missing or empty
     #[arg(long)]
     pub create: bool,
-    /// Make the table live, so that a log keeps every update; where there are live tables it always is
+    /// Make the table live, so that a log keeps every update; where there are live tables it always is. In a store
+    /// without, the live tables are its state from then on: others leave it, and are named
     #[arg(long, conflicts_with = "snapshot")]
     pub live: bool,
     #[command(flatten)]
@@ -52,6 +55,8 @@ pub struct Change {
     /// No table was live before: those of this change become so when it is saved, since a failure must leave the state
     /// of the store what it is.
     becomes_live: bool,
+    /// The snapshot that tables which become live are taken from, if they are.
+    pub taken_from: Option<String>,
     /// Names of the tables that were made for it.
     new_tables: Vec<String>,
     /// Where the store was made for this change, if it was.
@@ -64,12 +69,42 @@ fn nothing() -> Snapshot {
 }
 
 /// How a change ended.
-pub struct Saved(pub Option<String>);
+pub struct Saved {
+    /// The head that has it, if it is not in the log.
+    pub head: Option<String>,
+    /// What was the state of the store until tables became live, and is it no more.
+    left: Option<Left>,
+}
+
+/// Tables of a snapshot that are not read any more where none is named.
+#[derive(Serialize)]
+struct Left {
+    snapshot: String,
+    tables: Vec<String>,
+}
 
 impl Saved {
     /// Where the change is, for a sentence.
     pub fn text(&self) -> String {
-        self.0.as_ref().map_or("saved in the log".to_owned(), |name| format!("saved as {name}"))
+        let at = self.head.as_ref();
+        let at = at.map_or("saved in the log".to_owned(), |name| format!("saved as {name}"));
+        let Some(Left { snapshot, tables }) = &self.left else { return at };
+        let (what, are, them) = match tables.len() {
+            1 => ("table", "is", "it"),
+            _ => ("tables", "are", "them"),
+        };
+        let names = tables.join(", ");
+        format!(
+            "{at}; {what} {names} of {snapshot} {are} no longer read: {RESTORE} makes {them} live, too"
+        )
+    }
+
+    /// What is said to a program, with what left the state.
+    pub fn with_left(&self, mut said: Value) -> Value {
+        if let Some(left) = &self.left {
+            said["left"] = json!(left);
+        }
+        said
     }
 }
 
@@ -137,8 +172,17 @@ impl Change {
         match begun {
             Ok(snapshot) => {
                 let becomes_live = is_live && !was_live && made.is_none();
-                let new_tables = Vec::new();
-                Ok(Change { session, snapshot, is_live, becomes_live, new_tables, made })
+                let (taken_from, new_tables) = (None, Vec::new());
+                let change = Change {
+                    session,
+                    snapshot,
+                    is_live,
+                    becomes_live,
+                    taken_from,
+                    new_tables,
+                    made,
+                };
+                Ok(change)
             }
             Err(error) => {
                 if let Some(target) = made {
@@ -197,7 +241,14 @@ impl Change {
         let asked = operator.map(built_in).transpose()?;
         if !self.has(name)? {
             if self.is_live {
-                no_twin(name, tables::restorable(&self.session, name)?)?;
+                let mut advice = tables::restorable(&self.session, name)?;
+                // Where `create` may make one; by heads it would be a twin of what was the state.
+                let is_free = !self.becomes_live
+                    && tables::restorable_from_a_head(&self.session, name)?.is_none();
+                if is_free {
+                    advice = advice.map(|advice| format!("{advice}; {CREATE} makes an empty one"));
+                }
+                no_twin(name, advice)?;
             }
             let options = TableOptions {
                 operator: asked,
@@ -274,10 +325,35 @@ impl Change {
         if self.is_live && !self.becomes_live { self.session.delete_table(name) } else { Ok(()) }
     }
 
+    /// Whether the first tables of the store become live when it is saved.
+    pub fn becomes_live(&self) -> bool {
+        self.becomes_live
+    }
+
+    /// The tables that are the state of the store before others become live, without those that are taken from there.
+    fn left(&self) -> Result<Option<Left>> {
+        if !self.becomes_live {
+            return Ok(None);
+        }
+        let state = match tables::current_info(&self.session) {
+            // Several snapshots, of which none is the state.
+            Err(error) if error.kind() == Kind::Invalid => None,
+            state => state?,
+        };
+        let Some(SnapshotInfo { name: snapshot, tables, .. }) = state else { return Ok(None) };
+        let is_taken = |name: &String| {
+            self.taken_from.as_ref() == Some(&snapshot)
+                && self.snapshot.tables.iter().any(|table| table.name() == name)
+        };
+        let mut names: Vec<_> = tables.into_iter().map(|table| table.name).collect();
+        names.retain(|name| !is_taken(name));
+        Ok((!names.is_empty()).then_some(Left { snapshot, tables: names }))
+    }
+
     /// Saves everything as the next head, then removes the heads before it; live tables are durable
     /// when the session is closed.
     pub fn save(mut self) -> Result<Saved> {
-        let mut saved = None;
+        let (mut saved, left) = (None, self.left()?);
         if self.becomes_live {
             for table in self.snapshot.tables.iter_mut().filter(|table| !table.is_live()) {
                 wheel::during("saving", || self.session.publish(table))?;
@@ -297,7 +373,7 @@ impl Change {
         }
         drop(self.snapshot);
         self.session.close()?;
-        Ok(Saved(saved))
+        Ok(Saved { head: saved, left })
     }
 
     /// Leaves everything as it was; a store that was made for this change goes again, and a live table into which

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
-use varvite::{Error, Kind, Result, Session, SessionOptions, Table, Verify};
+use varvite::{Error, Result, Session, SessionOptions, Table, Verify};
 
 use super::reader::Reader;
 use crate::advice;
@@ -212,7 +212,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let only = &arguments.tables;
     let before = state(&arguments.store, arguments.before.as_deref(), only);
     let (_old, before) = before.map_err(|error| match &arguments.before {
-        Some(folder) if error.kind() != Kind::Corrupt && Path::new(folder).is_dir() => Error::invalid(format!(
+        Some(folder) if error.detail().starts_with("there is no snapshot") && Path::new(folder).is_dir() => Error::invalid(format!(
             "{folder} is a folder, where the name of a snapshot is needed: name another store by --with {}",
             advice::typed(Path::new(folder))
         )),

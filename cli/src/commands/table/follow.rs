@@ -39,6 +39,10 @@ pub struct Follow {
     changes: Option<u64>,
 }
 
+/// The columns of a value.
+const COLUMNS: [&str; 8] =
+    ["key", "value", "key_text", "key_hex", "value_text", "value_hex", "why", "found"];
+
 /// Runs `follow`.
 pub fn run(arguments: &Follow, format: Format) -> Outcome {
     let notation = Notation::new(arguments.hex);
@@ -47,6 +51,7 @@ pub fn run(arguments: &Follow, format: Format) -> Outcome {
     let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
     let mut follower =
         tables::look(|operators| session.follow(&OpenTable { operators, ..OpenTable::default() }))?;
+    records::columns(&COLUMNS)?;
     let mut before: Vec<Option<Option<Vec<u8>>>> = vec![None; keys.len()];
     let mut changes = 0;
     loop {

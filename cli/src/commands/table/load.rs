@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use clap::Args;
-use varvite::table::VALUE_BYTES_MAX;
+use varvite::table::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use varvite::{Batch, Error, Kind, Loader, Lookups, Result, Session, Table, TableOptions, Value};
 
 use super::change::{Change, Making, built_in};
@@ -109,18 +109,30 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         }
     };
     let written = change.session.stats().written_bytes();
-    let saved = change.save()?;
+    // An empty table is what a dump of one makes. Another state of the store is more than an empty input asks for.
+    let saved = if count == 0 && (arguments.into || change.becomes_live()) {
+        change.give_up(&arguments.store);
+        None
+    } else {
+        Some(change.save()?)
+    };
     let seconds = start.elapsed().as_secs_f64();
     match format {
-        Format::Json => print::json(&serde_json::json!({
-            "snapshot": saved.0, "entries": count, "written_bytes": written, "seconds": seconds,
-        }))?,
-        Format::Table => print::line(&format!(
-            "{} loaded in {}; {}",
-            print::counted(count, "entry", "entries"),
-            print::seconds(seconds),
-            saved.text()
-        ))?,
+        Format::Json => {
+            let head = saved.as_ref().and_then(|saved| saved.head.clone());
+            let said = serde_json::json!({
+                "snapshot": head, "entries": count, "written_bytes": written, "seconds": seconds,
+            });
+            print::json(&match &saved {
+                Some(saved) => saved.with_left(said),
+                None => said,
+            })?;
+        }
+        Format::Table => {
+            let at = saved.map_or("nothing is saved".to_owned(), |saved| saved.text());
+            let count = print::counted(count, "entry", "entries");
+            print::line(&format!("{count} loaded in {}; {at}", print::seconds(seconds)))?;
+        }
     }
     Ok(Verdict::Yes)
 }
@@ -199,12 +211,23 @@ fn load(change: &mut Change, arguments: &Arguments) -> Result<u64> {
         }
         check_number(&options, &arguments.table, value)?;
         long.push(key, value, &mut loader)
-    })?;
+    });
+    let count = count.map_err(sortable)?;
     let mut table = loader.finish()?;
     bar.finish();
     long.put(&mut table)?;
     change.add(table)?;
     Ok(count)
+}
+
+/// The same error, with the flag that sorts in place of the library's word for it.
+fn sortable(error: Error) -> Error {
+    if error.kind() != Kind::Invalid {
+        return error; // one of the disk has more to it than its sentence
+    }
+    let (library, here) =
+        ("sort the stream, or load it with sorting", "sort the input, or give --sort");
+    Error::new(error.kind(), error.detail().replace(library, here))
 }
 
 /// Puts entries into a table, many in an update.
@@ -232,6 +255,17 @@ pub fn check_number(options: &TableOptions, table: &str, value: &[u8]) -> Result
     )))
 }
 
+/// `Invalid` when no table takes the key.
+fn check_key(key: &[u8]) -> Result<()> {
+    if key.len() <= KEY_BYTES_MAX {
+        return Ok(());
+    }
+    let length = key.len();
+    Err(Error::invalid(format!(
+        "a key of {length} bytes is too long: the limit is {KEY_BYTES_MAX} bytes"
+    )))
+}
+
 impl<'a> Filling<'a> {
     pub fn new(session: &'a Session, table: &'a mut Table) -> Self {
         Filling { session, table, batch: Batch::new(), bytes: 0, done: 0 }
@@ -239,8 +273,10 @@ impl<'a> Filling<'a> {
 
     /// Takes an entry; what fails says how many are in, where those stay.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        check_number(self.table.options(), self.table.name(), value)?;
-        self.take(key, value).map_err(|error| self.told(error))
+        let checked = check_number(self.table.options(), self.table.name(), value);
+        // Here, since an update as a whole does not say which one it was.
+        let checked = checked.and_then(|()| check_key(key));
+        checked.and_then(|()| self.take(key, value)).map_err(|error| self.told(error))
     }
 
     /// The same error, with what it leaves behind.

@@ -114,7 +114,7 @@ fn finish(arguments: &Finish, format: Format) -> Outcome {
     merge_union(table, most)?;
     let left = left_when_saved(table)?;
     let saved = if debt > 0 {
-        change.save()?.0
+        change.save()?.head
     } else {
         change.give_up(&arguments.store);
         None

@@ -10,8 +10,9 @@ use serde::Serialize;
 use varvite::{Error, SessionOptions, Snapshot, SnapshotContent, SnapshotInfo, Table, Verify};
 
 use super::change::LABEL;
+use crate::advice::{DROP, RESTORE};
 use crate::exit::{Outcome, Verdict};
-use crate::print::{self, Format};
+use crate::print::{self, Format, records};
 use crate::store::tables;
 use crate::text::{self, Notation};
 use crate::wheel;
@@ -132,6 +133,7 @@ fn list(arguments: &List, format: Format) -> Outcome {
     let snapshots = session.list_snapshots()?;
     let sound = snapshots.iter().all(|info| info.damage.is_none());
     let verdict = Verdict::sound(sound);
+    records::columns(&["name", "label", "payload_bytes", "disk_bytes", "tables", "damage"])?;
     match format {
         Format::Json => print::json(&snapshots.iter().map(Row::from).collect::<Vec<_>>())?,
         Format::Table => {
@@ -215,14 +217,14 @@ fn create_of(arguments: &Create, is_live: bool, format: Format) -> Outcome {
         return create_of(arguments, true, format);
     }
     let source = if is_live {
-        let tables = session.open_all(&tables::live_options())?;
+        let tables = tables::live_tables_to_pass_on(&session)?;
         if tables.is_empty() {
             let detail = format!("{} has no live tables to save", arguments.store.display());
             return Err(Error::missing(detail).into());
         }
         Snapshot { label: LABEL.to_owned(), payload: Vec::new(), tables }
     } else {
-        tables::read_to_change(&session, arguments.from.as_deref())?
+        tables::read_to_pass_on(&session, arguments.from.as_deref())?
     };
     let tables: Vec<&Table> = source.tables.iter().collect();
     let label = arguments.label.as_deref().unwrap_or(&source.label);
@@ -235,6 +237,16 @@ fn create_of(arguments: &Create, is_live: bool, format: Format) -> Outcome {
 
 fn delete(arguments: &Named, format: Format) -> Outcome {
     let session = tables::open(&arguments.store, SessionOptions::default())?;
+    let newest = tables::heads(&session)?.pop().map(|(_, name)| name);
+    if newest.as_ref() == Some(&arguments.name) && !tables::is_live(&session)? {
+        session.close()?;
+        return Err(Error::invalid(format!(
+            "{} is the newest state of the store, which would be gone: {DROP} drops a table of it, and {RESTORE} takes \
+             tables of another snapshot back",
+            arguments.name
+        ))
+        .into());
+    }
     session.delete_snapshot(&arguments.name)?;
     session.close()?;
     done(&arguments.name, "deleted", format)

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
+use serde_json::json;
 use varvite::{Error, Kind, Lookups, Result, Session, SessionOptions, TableOptions};
 
 use super::change::{Base, Change, Making, Saved, built_in};
@@ -190,6 +191,7 @@ pub fn names(folder: &Path) -> Result<Vec<String>> {
 pub fn list(arguments: &List, format: Format) -> Outcome {
     let session = tables::open_read_only(&arguments.store, SessionOptions::default())?;
     let state = State::of(&session, arguments.snapshot.as_deref())?;
+    records::columns(&["name", "physical_entries", "disk_bytes", "operator"])?;
     match format {
         Format::Json => records::whole_with(&state, "tables")?,
         Format::Table => {
@@ -273,6 +275,7 @@ pub fn restore(arguments: &Restore, format: Format) -> Outcome {
         }
         change.add(table)?;
     }
+    change.taken_from = Some(name.to_owned());
     let count = print::counted(names.len() as u64, "table", "tables");
     done(&change.save()?, name, &format!("{count} restored"), format)
 }
@@ -299,9 +302,8 @@ fn begin_from_the_state(change: &mut Change, name: &str) -> Result<bool> {
 fn done(saved: &Saved, name: &str, what: &str, format: Format) -> Outcome {
     match format {
         Format::Json => {
-            print::json(
-                &serde_json::json!({ "name": name, "outcome": what, "snapshot": saved.0 }),
-            )?;
+            let said = json!({ "name": name, "outcome": what, "snapshot": saved.head });
+            print::json(&saved.with_left(said))?;
         }
         Format::Table => print::line(&format!("{name}: {what}; {}", saved.text()))?,
     }

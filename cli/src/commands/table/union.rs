@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use varvite::{Error, Result, Snapshot, Table, Verify};
+use varvite::{Error, MergeOperator, Result, Snapshot, Table};
 
 use super::change::{Change, Making};
 use super::merge::{finish_union, left_when_saved};
@@ -37,9 +37,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let name = arguments.snapshot.as_deref();
     let mut change = Change::begin(&arguments.store, &Making::default(), name)?;
     change.is_free(&arguments.out)?;
-    let named = name
-        .map(|name| change.session.open_snapshot(name, &tables::options(Verify::Quick)))
-        .transpose()?;
+    let named = name.map(|name| tables::snapshot_to_pass_on(&change.session, name)).transpose()?;
     if named.is_none() && change.is_live {
         for name in &arguments.tables {
             change.existing(name)?;
@@ -48,6 +46,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let from = named.as_ref().unwrap_or(&change.snapshot);
     let tables = arguments.tables.iter().map(|name| find(from, name));
     let tables = tables.collect::<Result<Vec<_>>>()?;
+    // Their values are joined, and those of the others are not.
+    let operators = tables.iter().filter_map(|table| table.options().operator.as_ref());
+    let mut foreign = operators.filter(|own| MergeOperator::built_in(own.name()).is_none());
+    if let Some(own) = foreign.next() {
+        return Err(tables::foreign(own.name()).into());
+    }
     let mut union = change.session.incremental_union(&arguments.out, &tables)?;
     match arguments.credits {
         Some(credits) => {
@@ -61,7 +65,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let saved = change.save()?;
     match format {
         Format::Json => {
-            print::json(&serde_json::json!({ "snapshot": saved.0, "union_debt_bytes": debt }))?;
+            print::json(&serde_json::json!({ "snapshot": saved.head, "union_debt_bytes": debt }))?;
         }
         Format::Table => {
             let left = if debt == 0 {

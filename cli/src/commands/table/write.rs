@@ -156,7 +156,7 @@ fn check_numbers(table: &Table, arguments: &Put, notation: Notation) -> Result<(
 fn put_lines(arguments: &Put, from: &Path, notation: Notation, format: Format) -> Outcome {
     let mut change = Change::making(&arguments.store, &arguments.making)?;
     match put_each_line(&mut change, arguments, from, notation) {
-        Ok(0) if !change.is_live => {
+        Ok(0) => {
             change.give_up(&arguments.store);
             match format {
                 Format::Json => {
@@ -193,7 +193,7 @@ fn put_each_line(
         let entry = entry(text, notation)
             .map_err(|error| filling.told(input::in_line((&name, count), &error)));
         let (key, value) = entry?;
-        filling.push(&key, &value)?;
+        filling.push(&key, &value).map_err(|error| input::at_line((&name, count), error))?;
         bar.set(count);
     }
     filling.finish()?;
@@ -286,7 +286,7 @@ pub fn delete(arguments: &Delete, format: Format) -> Outcome {
     let verdict = Verdict::found(count > 0);
     match format {
         Format::Json => {
-            let snapshot = at.as_ref().and_then(|at| at.0.clone());
+            let snapshot = at.as_ref().and_then(|at| at.head.clone());
             let mut said = serde_json::json!({
                 "snapshot": snapshot, "operations": count, "missing": missing, "found": count > 0,
             });
@@ -327,7 +327,7 @@ pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
     wheel::during("deleting", || table.delete_range(as_slice(&lower), as_slice(&upper)))?;
     let saved = change.save()?;
     match format {
-        Format::Json => print::json(&serde_json::json!({ "snapshot": saved.0 }))?,
+        Format::Json => print::json(&serde_json::json!({ "snapshot": saved.head }))?,
         Format::Table => print::line(&format!("range deleted; {}", saved.text()))?,
     }
     Ok(Verdict::Yes)
@@ -337,7 +337,8 @@ fn saved(change: Change, count: usize, done: &str, format: Format) -> Outcome {
     let saved = change.save()?;
     match format {
         Format::Json => {
-            print::json(&serde_json::json!({ "snapshot": saved.0, "operations": count }))?;
+            let said = serde_json::json!({ "snapshot": saved.head, "operations": count });
+            print::json(&saved.with_left(said))?;
         }
         Format::Table => print::line(&format!("{} {done}; {}", keys_of(count), saved.text()))?,
     }

@@ -16,6 +16,7 @@ use crate::exit::{Outcome, Verdict};
 use crate::input;
 
 use crate::print::{self, Format};
+use crate::progress::is_quiet;
 use crate::sight::{Tracing, monotonic_ns};
 use crate::system::files;
 
@@ -98,7 +99,7 @@ fn replayed(tracing: Tracing, name: &str, bytes: &[u8]) -> varvite::Result<Repor
     let store = Store::create(MemoryDisk::seeded(1), options)?;
     let mut replay = Replay::new(Some(store), None, varvite::TableOptions::default(), monotonic_ns);
     let cut_bytes = rows::cut_bytes(name, bytes)?;
-    if cut_bytes > 0 {
+    if cut_bytes > 0 && !is_quiet() {
         complain!("warning: {name} was cut: its last {cut_bytes} bytes are no whole row");
     }
     let (mut from, mut count) = (FromRows::default(), 0);

@@ -13,6 +13,9 @@ use signal_hook::consts::SIGXFSZ;
 
 use crate::print;
 
+/// A volume with less room than this may be full for who writes something long.
+const NEXT_TO_NOTHING: u64 = 64 << 20;
+
 /// Where a volume is mounted, and how many bytes it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Volume {
@@ -35,18 +38,34 @@ fn volume(path: &Path) -> Option<Volume> {
     Some(Volume { mount, bytes: bytes(numbers.f_blocks), available: bytes(numbers.f_bavail) })
 }
 
-/// The volume with the least space of those that `arguments` name by a path, or else of the working folder. What
-/// failed may have been removed already, so its folder counts, too.
-fn fullest(arguments: impl Iterator<Item = PathBuf>) -> Option<Volume> {
-    let is_path = |path: &PathBuf| path.components().count() > 1;
-    let there = |path: PathBuf| path.ancestors().find(|it| it.exists()).map(Path::to_owned);
-    let named = arguments.filter(is_path).filter_map(there).filter_map(|path| volume(&path));
-    named.min_by_key(|volume| volume.available).or_else(|| volume(Path::new(".")))
+/// The volumes of what `arguments` may name, as they are typed in the folder `here`. What failed may have been removed
+/// already, so the folder that it was in counts, too: that of a name without a folder is `here`.
+fn named(here: &Path, arguments: impl Iterator<Item = PathBuf>) -> Vec<Volume> {
+    let mut found: Vec<Volume> = Vec::new();
+    // A device takes no room where its name is.
+    let is_stored = |path: &&Path| path.is_dir() || path.is_file();
+    for path in std::iter::once(here.to_owned()).chain(arguments.map(|path| here.join(path))) {
+        let volume = path.ancestors().find(|it| it.exists()).filter(is_stored).and_then(volume);
+        // Some systems show things as files that are on no disk.
+        let new = volume.filter(|it| it.bytes > 0 && found.iter().all(|old| old.mount != it.mount));
+        found.extend(new);
+    }
+    found
+}
+
+/// The one that is full: of several the one with the least space, where that is next to nothing. No word is better than
+/// a wrong one.
+fn fullest(mut volumes: Vec<Volume>) -> Option<Volume> {
+    volumes.sort_by_key(|volume| volume.available);
+    let is_only_one = volumes.len() == 1;
+    let is_full = |volume: &Volume| volume.available < NEXT_TO_NOTHING.max(volume.bytes / 20);
+    volumes.into_iter().next().filter(|first| is_only_one || is_full(first))
 }
 
 /// Says which volume is full.
 pub fn full() -> Option<String> {
-    let Volume { mount, bytes, .. } = fullest(env::args_os().skip(1).map(PathBuf::from))?;
+    let arguments = env::args_os().skip(1).map(PathBuf::from);
+    let Volume { mount, bytes, .. } = fullest(named(Path::new("."), arguments))?;
     Some(format!("the full volume is {}, of {}", mount.display(), print::bytes(bytes)))
 }
 
@@ -77,9 +96,27 @@ mod tests {
         let own = volume(folder.path()).expect("it is there");
         assert!(folder.path().canonicalize().expect("there").starts_with(&own.mount));
         let gone = folder.path().join("store/segments");
-        let found = fullest([PathBuf::from("table"), gone].into_iter()).expect("its volume");
-        assert_eq!(found.mount, own.mount);
-        let dots = fullest(std::iter::empty()).map(|it| it.mount);
-        assert_eq!(dots, volume(Path::new(".")).map(|it| it.mount));
+        let found = named(Path::new("/"), [PathBuf::from("table"), gone].into_iter());
+        assert!(found.iter().any(|it| it.mount == own.mount), "{found:?}");
+        // A store that is named without a folder is where the command is run, also when it is gone again.
+        let found = named(folder.path(), [PathBuf::from("S")].into_iter());
+        assert_eq!(found.iter().map(|it| &it.mount).collect::<Vec<_>>(), [&own.mount]);
+        let found = named(folder.path(), [PathBuf::from("/dev/null")].into_iter());
+        assert_eq!(found.len(), 1, "{found:?}");
+    }
+
+    #[test]
+    fn of_several_volumes_the_full_one_is_named_and_none_where_none_is() {
+        let of = |mount: &str, bytes: u64, available: u64| Volume {
+            mount: PathBuf::from(mount),
+            bytes,
+            available,
+        };
+        let (large, small) = (of("/", 252 << 30, 100 << 30), of("/mnt/small", 300 << 10, 40 << 10));
+        let other = of("/data", 1 << 40, 200 << 30);
+        assert_eq!(fullest(vec![large.clone(), small.clone()]), Some(small));
+        assert_eq!(fullest(vec![large.clone(), other]), None);
+        assert_eq!(fullest(vec![large.clone()]), Some(large));
+        assert_eq!(fullest(Vec::new()), None);
     }
 }

@@ -69,8 +69,7 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
     match moved {
         Ok(moved) => done(&arguments.name, "exported", moved, format),
         Err(error) => {
-            // Folders with anything in them stay.
-            made.give_up();
+            made.take_back();
             Err(tables::holds_already(&arguments.folder, error).into())
         }
     }
