@@ -3,6 +3,7 @@
 //! It asks the program's own commands, each in a process of its own, so that one that breaks down is a finding
 //! and not the end.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -31,6 +32,9 @@ pub struct Arguments {
     /// The file to write, which may not be there yet [default: print it]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Folder of the lower layer, if the store is a context that is an archive; without it what lies there is not looked at
+    #[arg(long, value_name = "DIR")]
+    lower: Option<PathBuf>,
     /// Leave out the check, which reads every file
     #[arg(long)]
     quick: bool,
@@ -48,7 +52,10 @@ const TABLES_MAX: usize = 32;
 /// Gathers and writes the report.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     folder::disk(&arguments.store)?;
-    let report = gathered(&arguments.store, arguments.quick)?;
+    if let Some(lower) = &arguments.lower {
+        folder::disk(lower)?;
+    }
+    let report = gathered(&arguments.store, arguments.lower.as_deref(), arguments.quick)?;
     let is_broken = report["broken"].as_array().is_some_and(|broken| !broken.is_empty());
     let damaged = report["damaged"] == true;
     let verdict = Verdict::sound(!damaged && !is_broken);
@@ -75,11 +82,20 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     Ok(verdict)
 }
 
-fn gathered(store: &Path, quick: bool) -> Result<Value> {
-    let shown = store.display().to_string();
+fn gathered(store: &Path, lower: Option<&Path>, quick: bool) -> Result<Value> {
     // Sentences begin with it, so that it can be told from all else and left out.
-    let full = store.canonicalize().map_err(|error| Error::io("find", &shown, error))?;
-    let asking = Asking { folder: full.display().to_string(), full };
+    let whole = |folder: &Path| {
+        let shown = folder.display().to_string();
+        folder.canonicalize().map_err(|error| Error::io("find", &shown, error))
+    };
+    let full = whole(store)?;
+    let lower = lower.map(whole).transpose()?;
+    let is_context = folder::is_context(&full);
+    if lower.is_some() && !is_context {
+        let detail = "is no context of varvite, so --lower is of none: leave it out";
+        return Err(Error::invalid(format!("{} {detail}", store.display())));
+    }
+    let asking = Asking::new(full, lower);
     let mut said = Map::new();
     let mut ask = |words: &[&str], name: Option<&str>| {
         let answer = asking.asked(words, name)?;
@@ -89,7 +105,7 @@ fn gathered(store: &Path, quick: bool) -> Result<Value> {
     let info = ask(&["info"], None)?;
     // Of a folder of stores there is nothing else to say than which ones it has.
     let is_store = !info["answer"]["stores"].is_array();
-    if folder::is_context(&asking.full) {
+    if is_context {
         ask(&["context", "stat"], None)?;
         ask(&["context", "collect", "status"], None)?;
     } else if is_store && info["answer"]["kind"] != "irmin" {
@@ -102,7 +118,9 @@ fn gathered(store: &Path, quick: bool) -> Result<Value> {
         }
     }
     if !quick && is_store {
-        ask(&["check"], None)?;
+        let check: &[&str] =
+            if asking.lower.is_some() { &["context", "check"] } else { &["check"] };
+        ask(check, None)?;
     }
     let damaged = said.values().any(|command| command["exit_code"] == 3);
     // What was killed, or panicked, has another status than those that commands end with.
@@ -122,18 +140,32 @@ fn gathered(store: &Path, quick: bool) -> Result<Value> {
 /// Asks commands of this program about a store.
 struct Asking {
     full: PathBuf,
-    /// The same as sentences have it.
-    folder: String,
+    lower: Option<PathBuf>,
+    /// Folders as sentences have them, and what stands for them in the report; the longest first.
+    hidden: Vec<(String, &'static str)>,
 }
 
 impl Asking {
+    fn new(full: PathBuf, lower: Option<PathBuf>) -> Asking {
+        let both = [(Some(&full), "STORE"), (lower.as_ref(), "LOWER")];
+        let shown = both.into_iter().filter_map(|(folder, name)| {
+            let folder = folder?.display().to_string();
+            (folder.len() > 1).then_some((folder, name))
+        });
+        let mut hidden: Vec<_> = shown.collect();
+        hidden.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));
+        Asking { full, lower, hidden }
+    }
+
     /// What a command says of the store.
     fn asked(&self, words: &[&str], name: Option<&str>) -> Result<Value> {
         let program =
             std::env::current_exe().map_err(|error| Error::io("find", "this program", error))?;
         let ran = Command::new(&program)
             .args(words)
-            .args(["--format", "json", "--quiet", "--"])
+            .args(["--format", "json", "--quiet"])
+            .args(self.lower(words))
+            .arg("--")
             .arg(&self.full)
             .args(name)
             .stdin(Stdio::null())
@@ -149,9 +181,16 @@ impl Asking {
         Ok(json!({ "exit_code": ran.status.code(), "answer": answer, "errors": errors }))
     }
 
+    /// The lower layer, for a command that looks into it.
+    fn lower(&self, words: &[&str]) -> Vec<&OsStr> {
+        let lower = self.lower.as_deref().filter(|_| words.first() == Some(&"context"));
+        lower.map_or(Vec::new(), |lower| vec![OsStr::new("--lower"), lower.as_os_str()])
+    }
+
     /// Where the store is, and so who has it, is nobody's business.
     fn without_folder(&self, text: &str) -> String {
-        if self.folder.len() > 1 { text.replace(&self.folder, "STORE") } else { text.to_owned() }
+        let hidden = self.hidden.iter();
+        hidden.fold(text.to_owned(), |text, (folder, name)| text.replace(folder, name))
     }
 
     /// What a host keeps in its snapshots is the host's, and paths of a context are its keys.
