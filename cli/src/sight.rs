@@ -2,17 +2,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
-use varvite::trace::{Host, Recorder};
+use varvite::trace::Recorder;
 use varvite::{Error, Result};
 use varvite_sight::timings::{Action, Block};
-use varvite_sight::{Clock, Limits, Report, Timings};
+use varvite_sight::{Clock, Limits, Process, Report, Timings};
 
 use crate::print;
 use crate::system::measure::{cpu_ns, disk_bytes, rss_bytes};
@@ -37,10 +36,14 @@ pub struct Flags {
 /// The observer of a command, by the process' clock.
 pub type Observed = Timings<fn() -> u64>;
 
+fn clock() -> &'static Clock {
+    static CLOCK: OnceLock<Clock> = OnceLock::new();
+    CLOCK.get_or_init(Clock::new)
+}
+
 /// Nanoseconds since this was first asked.
 pub fn monotonic_ns() -> u64 {
-    static CLOCK: OnceLock<Clock> = OnceLock::new();
-    CLOCK.get_or_init(Clock::new).now_ns()
+    clock().now_ns()
 }
 
 impl Flags {
@@ -52,21 +55,6 @@ impl Flags {
             ..Limits::default()
         };
         self.timings.then(|| Timings::new(monotonic_ns as fn() -> u64, limits))
-    }
-}
-
-/// The clock and the threads of a recording.
-struct Process;
-
-impl Host for Process {
-    fn now_ns(&self) -> u64 {
-        monotonic_ns()
-    }
-
-    fn thread(&self) -> u64 {
-        static THREADS: AtomicU64 = AtomicU64::new(0);
-        thread_local!(static OWN: u64 = THREADS.fetch_add(1, Ordering::Relaxed));
-        OWN.with(|own| *own)
     }
 }
 
@@ -108,7 +96,7 @@ impl Tracing {
         let Some(file) = file else { return Ok(Tracing(None)) };
         let (folder, name) = place(file)?;
         let folder: Arc<dyn Disk> = OsDisk::new(folder)?;
-        let recorder = Recorder::create(&folder, name, Process)?;
+        let recorder = Recorder::create(&folder, name, Process::by(clock().clone()))?;
         let store = store.map(|folder| (folder.to_owned(), None));
         let mut tracing =
             Tracing(Some(Recording { recorder, sampled: Instant::now(), store, sampling_ns: 0 }));

@@ -20,7 +20,7 @@ pub use frame::{Answer, Argument, Call, Digest, DigestOfMany, KeyUpdate};
 pub use inspect::file as inspect;
 pub use reader::{Trace, TraceEnd};
 pub(crate) use recorder::{
-    Arguments, Traced, begin_inner, call, end, found, inner_call, run, store_call,
+    Arguments, Begun, Traced, begin_inner, call, end, found, inner_call, run, store_call,
 };
 pub use recorder::{Host, Recorder};
-pub(crate) use walk::{Bounds, Steps, Walk};
+pub(crate) use walk::{Bounds, StepTimes, Steps, Walk};

@@ -29,7 +29,7 @@ pub struct Limits {
     pub head: Duration,
     /// Time in which neither a byte comes nor one goes.
     pub idle: Duration,
-    /// Time of a connection.
+    /// Time in which a connection takes requests. The one that it has then is answered, in as much time again.
     pub lifetime: Duration,
     /// Answers that are made at once.
     pub workers: usize,
@@ -170,9 +170,7 @@ impl Explorer {
                 };
                 let state = Arc::clone(&state);
                 tokio::spawn(async move {
-                    let served = serve_one(stream, state, limits);
-                    // However it ended, there is nobody to be told.
-                    let _ = tokio::time::timeout(limits.lifetime, served).await;
+                    serve_one(stream, state, limits).await;
                     drop(place);
                 });
             }
@@ -217,7 +215,12 @@ async fn serve_one(stream: TcpStream, state: Arc<State>, limits: Limits) {
         .max_headers(64)
         .half_close(false)
         .serve_connection(TokioIo::new(stream), service);
-    let _ = connection.await;
+    let mut connection = std::pin::pin!(connection);
+    // However it ends, there is nobody to be told.
+    if tokio::time::timeout(limits.lifetime, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        let _ = tokio::time::timeout(limits.lifetime, connection).await;
+    }
 }
 
 /// A connection that ends when for a while neither a byte comes nor one goes.

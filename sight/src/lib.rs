@@ -5,8 +5,11 @@
 //! the engine writes and reads, are replayed, summed up, compared and shown here.
 
 mod clock;
+mod process;
+pub mod text;
 pub mod timings;
 pub mod trace;
 
 pub use clock::Clock;
+pub use process::Process;
 pub use timings::{Limits, Report, Timings};

@@ -22,10 +22,16 @@ use series::{Cost, Series};
 pub struct Limits {
     /// First steps of a path that are told apart; at most [`context::PREFIX_STEPS`], which counts for more.
     pub depth: usize,
-    /// Prefixes that are told apart. An action of a prefix takes 1 to 21 KB.
+    /// Prefixes that are told apart; at most [`Limits::PREFIXES_MAX`], which counts for more. An action of a prefix takes 1
+    /// to 21 KB.
     pub prefixes: usize,
     /// Slowest blocks that are kept.
     pub worst_blocks: usize,
+}
+
+impl Limits {
+    /// Prefixes that are told apart at most.
+    pub const PREFIXES_MAX: usize = 1_000;
 }
 
 impl Default for Limits {

@@ -100,6 +100,15 @@
 // A checkpoint written; the count is its live tables.
 #define VARVITE_OPERATION_CHECKPOINT 6
 
+// The value of one key; the count is 1.
+#define VARVITE_OPERATION_GET 7
+
+// Steps of a cursor in one direction, told when they end; the count is the keys that they gave.
+#define VARVITE_OPERATION_RANGE 8
+
+// A transaction from its begin to its end, with what the program did meanwhile; the count is the operations that it wrote.
+#define VARVITE_OPERATION_TRANSACTION 9
+
 // An operation that a later release added.
 #define VARVITE_OPERATION_OTHER 1000
 

@@ -1,40 +1,15 @@
 //! Recorders of traces: every call that the program makes, in a file that `varvite trace` replays and sums up.
 
-use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
-use varvite::trace::{Host, Recorder};
+use varvite::trace::Recorder;
+use varvite_sight::Process;
 
 use crate::args::{Out, text};
 use crate::handle::{get, put, take};
 use crate::status::{Outcome, call, varvite_error};
 use crate::types::{disk, varvite_disk, varvite_recorder};
-
-/// The clock that never goes back, and threads by the order in which they came.
-struct Clock(Instant);
-
-impl Host for Clock {
-    fn now_ns(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
-    }
-
-    fn thread(&self) -> u64 {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        thread_local! {
-            static OWN: Cell<Option<u64>> = const { Cell::new(None) };
-        }
-        // One that is as good as over is counted with the first.
-        let own = OWN.try_with(|own| {
-            let number = own.get().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
-            own.set(Some(number));
-            number
-        });
-        own.unwrap_or(0)
-    }
-}
 
 /// The recorder of a handle; none for NULL.
 pub(crate) fn recorder(handle: *const varvite_recorder) -> Outcome<Option<Arc<Recorder>>> {
@@ -63,7 +38,7 @@ pub unsafe extern "C" fn varvite_recorder_create(
     call(error, || {
         let place = Out::new(recorder, "recorder")?;
         let (disk, path) = (self::disk(disk)?, text(path, "path")?);
-        place.set(put(Recorder::create(&disk, path, Clock(Instant::now()))?)?);
+        place.set(put(Recorder::create(&disk, path, Process::new())?)?);
         Ok(())
     })
 }

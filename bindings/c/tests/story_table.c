@@ -31,7 +31,7 @@ static void record(void *user, uint32_t operation, uint64_t duration_ns, uint64_
     watched *it = user;
     CHECK(duration_ns > 0);
     if (operation == VARVITE_OPERATION_UPDATE) it->updates += count;
-    if (operation == VARVITE_OPERATION_LOOKUP) it->keys += count;
+    if (operation == VARVITE_OPERATION_LOOKUP || operation == VARVITE_OPERATION_GET) it->keys += count;
 }
 
 // Work of merges, which the program does when it likes; here half of it is given back undone.

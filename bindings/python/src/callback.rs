@@ -177,7 +177,8 @@ impl varvite::Observer for TableObserver {
 
     fn record(&self, operation: varvite::Operation, duration_ns: u64, count: u64) {
         use varvite::Operation::{
-            Checkpoint, Log, Lookup, Merge, OpenSnapshot, SaveSnapshot, Update,
+            Checkpoint, Get, Log, Lookup, Merge, OpenSnapshot, Range, SaveSnapshot, Transaction,
+            Update,
         };
         let name = match operation {
             Lookup => "lookup",
@@ -187,6 +188,9 @@ impl varvite::Observer for TableObserver {
             OpenSnapshot => "open_snapshot",
             Log => "log",
             Checkpoint => "checkpoint",
+            Get => "get",
+            Range => "range",
+            Transaction => "transaction",
             _ => "other",
         };
         tell(&self.0, |py| (name, duration_ns, count).into_pyobject(py));

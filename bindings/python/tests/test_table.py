@@ -298,15 +298,18 @@ def test_statistics_and_observers() -> None:
             keys = [b"%06d" % it for it in range(first, first + 100)]
             table.insert(keys, [b"value"] * 100)
         table.lookup([b"000001", b"nothing"])
+        assert table.get(b"000001") == b"value"
+        assert len(list(table.range(b"000001", b"000004"))) == 3
         stats = table.stats()
         assert stats.physical_entries == 2_000
         assert stats.logical_entries_min <= 2_000 <= stats.logical_entries_max
         assert sum(level.entries for level in stats.levels) <= 2_000
         assert stats == table.stats() and stats.name == "t"
-        assert session.stats().keys_looked_up == 2
+        assert session.stats().keys_looked_up == 3
         assert session.stats().written_bytes > 0
-        assert {name for name, *_ in told} == {"update", "lookup", "merge"}
+        assert {name for name, *_ in told} == {"update", "lookup", "get", "range", "merge"}
         assert [count for name, _, count in told if name == "lookup"] == [2]
+        assert [count for name, _, count in told if name == "get"] == [1]
 
 
 def test_merges_are_helped_by_a_pool() -> None:

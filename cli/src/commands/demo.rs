@@ -38,7 +38,8 @@ pub struct Arguments {
     /// How many entries
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000))]
     entries: u64,
-    /// Show what came of it in a browser, until it is stopped
+    /// Show what came of it in a browser, until it is stopped, with traces of the blocks: as they ran on disk, and once more in
+    /// memory
     #[arg(long)]
     explore: bool,
     /// With --explore: where to listen, an address of this machine alone
@@ -92,21 +93,33 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let folder = folder.expect("either kept or temporary");
     // An address that is refused is refused before the work.
     let address = check_address(&arguments.listen)?;
-    let (report, stats, table_stats) = work(folder, arguments.entries)?;
+    let traces = if arguments.explore { traces(folder) } else { Vec::new() };
+    let (report, stats, table_stats) = work(folder, arguments.entries, traces.first())?;
     let verdict = Verdict::found(report.run.wrong == 0 && report.context_checked.hash_is_known);
     match format {
         Format::Json => print::json(&report)?,
         Format::Table => show(&report, &stats, &table_stats, arguments.store.as_deref())?,
     }
-    if arguments.explore {
-        let explorer = explore::bind(folder, address, &[], &explore::How::default())?;
+    if let Some(beside) = traces.last() {
+        // So that there is something to lay beside the first.
+        bench_context::small(None, Some(beside.clone()))?;
+        let explorer = explore::bind(folder, address, &traces, &explore::How::default())?;
         complain!("{}", explore::shown(&explorer.url()));
         explore::serve(explorer)?;
     }
     Ok(verdict)
 }
 
-fn work(folder: &Path, entries: u64) -> Result<(Report, SessionStats, TableStats)> {
+/// The recordings of the blocks that are shown.
+fn traces(folder: &Path) -> Vec<PathBuf> {
+    ["blocks.trace", "blocks-in-memory.trace"].map(|name| folder.join(name)).to_vec()
+}
+
+fn work(
+    folder: &Path,
+    entries: u64,
+    trace: Option<&PathBuf>,
+) -> Result<(Report, SessionStats, TableStats)> {
     let (start, cpu_before) = (Instant::now(), cpu_ns());
     let session = tables::create(folder, Tuning::default().options(folder)?)?;
     let table = bench_utxo::fill(&session, TableOptions::utxo(), entries, "filling")?;
@@ -142,7 +155,7 @@ fn work(folder: &Path, entries: u64) -> Result<(Report, SessionStats, TableStats
     let stats = measured.stats.clone();
     drop(table);
     session.close()?;
-    let (context, context_checked) = blocks(&folder.join("context"))?;
+    let (context, context_checked) = blocks(&folder.join("context"), trace.cloned())?;
     let report = Report {
         entries,
         operations: plan.operations(),
@@ -167,8 +180,11 @@ fn work(folder: &Path, entries: u64) -> Result<(Report, SessionStats, TableStats
 }
 
 /// Runs the blocks, and recomputes every hash of what they left.
-fn blocks(folder: &Path) -> Result<(bench_context::Report, ContextChecked)> {
-    let report = bench_context::small(folder)?;
+fn blocks(
+    folder: &Path,
+    trace: Option<PathBuf>,
+) -> Result<(bench_context::Report, ContextChecked)> {
+    let report = bench_context::small(Some(folder), trace)?;
     let checked = Store::open_read_only(folder::disk(folder)?, Options::default())?.check()?;
     let hash_is_known = report.last_hash == bench_context::SMALL_HASH && report.missing == 0;
     let checked = ContextChecked {

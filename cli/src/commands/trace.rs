@@ -4,8 +4,11 @@ mod convert;
 pub mod record;
 mod replay;
 mod report;
+mod settings;
 mod show;
 
+use std::fs::File;
+use std::io::BufReader;
 use std::path::Path;
 
 use clap::Subcommand;
@@ -53,6 +56,16 @@ pub fn run(command: &Command, format: Format) -> Outcome {
         Command::Compare(arguments) => report::compare(arguments, format),
         Command::Convert(arguments) => convert::run(arguments, format),
     }
+}
+
+/// Rows of a trace of Irmin's benchmarks, read as they are asked for.
+type Rows = rows::Rows<BufReader<File>>;
+
+/// Opens the trace in `file`, which is one of Irmin's benchmarks.
+fn rows_of(file: &Path) -> Result<Rows> {
+    let name = file.display().to_string();
+    let opened = File::open(file).map_err(|error| Error::io("read", &name, error))?;
+    Rows::new(&name, BufReader::with_capacity(256 << 10, opened))
 }
 
 /// Opens the trace in `file`, which is one of varvite.

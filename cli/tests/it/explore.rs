@@ -139,6 +139,22 @@ fn the_demo_is_shown_and_its_folder_goes_with_it() {
     for kind in ["\"kind\":\"tables\"", "\"kind\":\"context\""] {
         assert!(said.contains(kind), "{said}");
     }
+    // The pages of traces have something to show, each once it was read.
+    for (target, expected) in [
+        ("/api/trace?trace=0", "\"blocks\":50"),
+        ("/api/trace/actions?trace=0", "\"add\""),
+        ("/api/compare?traces=0,1", "blocks-in-memory.trace"),
+    ] {
+        let mut said = ask(&url, target);
+        for _ in 0..600 {
+            if !said.starts_with("HTTP/1.1 503 ") {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            said = ask(&url, target);
+        }
+        assert!(said.starts_with("HTTP/1.1 200 ") && said.contains(expected), "{target}: {said}");
+    }
     end(child);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -11,6 +11,16 @@ use tempfile::TempDir;
 fn runs_are_added_and_shown_beside_another_machines() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folder = TempDir::new().unwrap();
+    // Peers are another program's, which takes long to build.
+    let peers = folder.path().join("peers");
+    let program = r#"#!/usr/bin/env bash
+while [ $# -gt 0 ]; do case $1 in --results) out=$2 ;; --setting) setting=$2 ;; esac; shift; done
+for spec in varvite lmdb:sorted=1; do
+    echo "{\"entries\":7,\"setting\":\"$setting\",\"spec\":\"$spec\",\"slices\":[{\"operations\":9,\"seconds\":0.5,\"cpu_seconds\":0.2}]}" >>"$out"
+done
+"#;
+    std::fs::write(&peers, program).unwrap();
+    std::fs::set_permissions(&peers, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let run = |arguments: &[&str], machine: &str| {
         let ran = Command::new("bash")
             .arg(root.join("bench/publish"))
@@ -19,6 +29,7 @@ fn runs_are_added_and_shown_beside_another_machines() {
             .arg(folder.path())
             .env("VARVITE", env!("CARGO_BIN_EXE_varvite"))
             .env("VARVITE_MACHINE", machine)
+            .env("VARVITE_COMPARE", &peers)
             .stdin(Stdio::null())
             .output()
             .unwrap();
@@ -36,16 +47,21 @@ fn runs_are_added_and_shown_beside_another_machines() {
         runs.push(lines.len());
         let names: std::collections::BTreeSet<_> =
             lines.iter().map(|it| it["benchmark"].as_str().unwrap()).collect();
-        assert_eq!(names.len(), 7, "{names:?}");
-        assert!(lines.iter().all(|it| it["figures"]["varvite"]["exit_code"] == 0));
+        assert_eq!(names.len(), 8 + 2, "{names:?}");
+        let (peers, own): (Vec<_>, Vec<_>) =
+            lines.iter().partition(|it| it["figures"]["spec"].is_string());
+        assert!(own.iter().all(|it| it["figures"]["varvite"]["exit_code"] == 0));
+        assert!(peers.iter().all(|it| it["figures"]["slices"][0]["operations"] == 9), "{peers:?}");
+        let of = |name| peers.iter().filter(|it| it["benchmark"] == name).count();
+        assert_eq!((of("peers: page"), of("peers: synced")), (peers.len() / 2, peers.len() / 2));
         let operations = lines.iter().find(|it| it["benchmark"] == "table: operations").unwrap();
         assert_eq!(operations["figures"]["wrong"], 0);
     }
     runs.sort_unstable();
-    assert_eq!(runs, [7, 14]);
+    assert_eq!(runs, [8 + 4, 2 * (8 + 4)]);
     run(&["--page"], "none");
     let page = std::fs::read_to_string(folder.path().join("index.html")).unwrap();
-    assert_eq!(page.matches("\"benchmark\":").count(), 21);
+    assert_eq!(page.matches("\"benchmark\":").count(), 36);
     // The name of a machine ends no script.
     assert_eq!(page.matches("</script>").count(), 2, "its own");
     let outside = page.replace("http://www.w3.org/2000/svg", "");

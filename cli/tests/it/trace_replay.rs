@@ -127,3 +127,48 @@ fn a_trace_of_irmin_that_was_cut_is_said_to_be() {
     let ran = run(folder, "trace convert CUT B");
     assert!(ran.code == 0 && ran.err.contains("was cut"), "{ran:?}");
 }
+
+#[test]
+fn any_option_of_the_library_can_be_tried_on_either_side() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    let sets = "--set pages_bytes=65536 --set hashes_bytes=0 --set size_ratio=2 --beside B \
+                --beside-set objects_bytes=100000 --beside-set compression=1";
+    let said = run(folder, &format!("trace replay T --store S {sets} --format json")).json();
+    let beside = &said["beside"];
+    assert_eq!((&said["mismatches"], &beside["mismatches"]), (&0.into(), &0.into()), "{said}");
+    for (set, part) in [
+        ("speed=9", "pages_bytes"),
+        ("pages_bytes", "pages_bytes="),
+        ("pages_bytes=many", "no number"),
+    ] {
+        let ran = run(folder, &format!("trace replay T --set {set}"));
+        assert!(ran.code == 2 && ran.err.contains(part), "{ran:?}");
+    }
+    run(folder, "trace replay T --set size_ratio=99").error(2, &[]);
+    run(folder, "trace replay T --set filter_bits=1000").error(2, &["filter_bits"]);
+    run(folder, "trace replay T --set direct=2").error(2, &["direct", "1 or 0"]);
+    // What is refused is refused before a store is made.
+    run(folder, "trace replay T --store N --set size_ratio=99").error(2, &[]);
+    assert!(!folder.join("N").exists());
+}
+
+#[test]
+fn a_replay_on_an_archive_reads_what_lies_below() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    run(folder, "trace replay T --store S").yes();
+    let all = commits(folder, "S");
+    let at = &all[all.len() - 4];
+    // The chunk that has them ends, and moves once there is another behind it.
+    run(folder, "context archive S --lower BELOW --end-chunk").yes();
+    run(folder, "context put S main x/y z --lower BELOW").yes();
+    run(folder, "context archive S --lower BELOW --end-chunk").yes();
+    let line = format!("trace replay T --store S --at {at} --format json");
+    assert_ne!(run(folder, &line).code, 0, "it is read without what lies below");
+    let said = run(folder, &format!("{line} --lower BELOW")).json();
+    assert_eq!((&said["mismatches"], &said["commits"]), (&0.into(), &3.into()), "{said}");
+    run(folder, &format!("trace replay T --store S --lower NONE --at {at}")).error(2, &["NONE"]);
+}

@@ -161,7 +161,7 @@ fn pages_need_nothing_else_and_figures_add_up() {
     let summary = run(folder, "trace summary T --html PAGE --format json").json();
     let calls: u64 =
         summary["actions"].as_array().unwrap().iter().map(|it| it["calls"].as_u64().unwrap()).sum();
-    assert!(calls <= summary["calls"].as_u64().unwrap() && calls > 300, "{summary}");
+    assert!(summary["calls"] == calls && calls > 300, "{summary}");
     let blocks: u64 = summary["timeline"]
         .as_array()
         .unwrap()
@@ -169,10 +169,12 @@ fn pages_need_nothing_else_and_figures_add_up() {
         .map(|it| it["blocks"].as_u64().unwrap())
         .sum();
     assert_eq!(summary["blocks"], blocks);
+    assert_eq!(blocks, 5, "what is loaded first is none");
     assert!(summary["samples"]["cpu_ns"].as_array().unwrap().len() >= 2, "{summary}");
     run(folder, "trace replay T --trace U --store S").yes();
     let compared = run(folder, "trace compare T U T --html BOTH --format json").json();
     assert_eq!(compared["runs"].as_array().unwrap().len(), 3);
+    assert!(compared["runs"].as_array().unwrap().iter().all(|it| it["blocks"] == 5), "{compared}");
     for page in ["PAGE", "BOTH"] {
         let page = fs::read_to_string(folder.join(page)).unwrap();
         assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
@@ -246,8 +248,21 @@ fn a_report_has_no_paths_of_the_context_no_folders_and_no_strangers_files() {
         assert!(!ran.out.contains(hidden), "{hidden}: {}", ran.out);
     }
     assert_eq!(report["files"]["others"], 1, "{report}");
+    // Of an archive it looks at what lies below, too, and does not say where that is.
+    run(&home, "context create A").yes();
+    let (store, lower) = (home.join("A").display().to_string(), folder.join("Secretlower"));
+    let lower = lower.display().to_string();
+    varvite(&["context", "put", &store, "main", "data/a", "b"]).yes();
+    varvite(&["context", "archive", &store, "--lower", &lower, "--end-chunk"]).yes();
+    let ran = varvite(&["doctor", &store, "--lower", &lower]);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(ran.code == 0 && !ran.out.contains("Secretlower"), "{ran:?}");
+    assert_eq!(report["commands"]["context check"]["exit_code"], 0, "{report}");
+    assert_eq!(report["commands"]["context stat"]["exit_code"], 0, "{report}");
     // Of a folder of stores it says which there are, and not where; of tables what each level has.
     run(&home, "table create S utxo --create").yes();
+    varvite(&["doctor", &home.join("S").display().to_string(), "--lower", &lower])
+        .error(2, &["no context", "--lower"]);
     let ran = run(&home, "doctor S");
     let report: Value = serde_json::from_str(&ran.yes()).unwrap();
     assert!(report["commands"]["table stat utxo"]["answer"]["levels"].is_array(), "{report}");

@@ -12,6 +12,7 @@ mod owned_bytes;
 mod range;
 mod sources;
 pub mod stats;
+mod told_steps;
 mod unjoined;
 mod value;
 mod values;

@@ -17,7 +17,7 @@ mod unsynced;
 
 pub use counters::{FilterStats, LookupCounts, Purpose, SessionStats};
 pub use created::{CreatedName, CreatedNames};
-pub use observing::Named;
+pub use observing::{Named, Opening};
 pub use options::{
     BLOB_MIN_BYTES_MAX, Compression, Executor, Log, Lookups, Observed, Observer, OpenSnapshot,
     Operation, OperationCost, SEGMENT_BYTES, SessionOptions, TableOptions, Verify,

@@ -115,6 +115,8 @@ pub enum Action {
     Draft,
     /// What a `Transaction` wrote to such a table, before the read or the commit that looks at it.
     Write,
+    /// `Session::delete_table`
+    DeleteTable,
 }
 
 /// A kind of argument.
@@ -162,7 +164,7 @@ pub type ActionRow = (Action, u8, &'static str, Face, &'static [Field], Answered
 
 impl Action {
     /// Every action with its number in files, its name, its face, its arguments and its answer.
-    pub const ALL: [ActionRow; 50] = [
+    pub const ALL: [ActionRow; 51] = [
         (Action::Mark, 1, "mark", Face::Host, &[Field::Bytes], Answered::Nothing),
         (
             Action::Sample,
@@ -395,6 +397,7 @@ impl Action {
             &[Field::Handle, Field::Updates],
             Answered::Nothing,
         ),
+        (Action::DeleteTable, 75, "delete_table", Face::Table, &[Field::Bytes], Answered::Nothing),
     ];
 
     fn row(self) -> &'static ActionRow {

@@ -3,6 +3,7 @@
 //! A call is written when it ends, so what it called stands before it. A recording that fails goes on with
 //! nothing: the store's calls never fail for it, and [`Recorder::finish`] says so.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -21,10 +22,10 @@ pub trait Host: Send + Sync {
     /// The host's clock, in nanoseconds from any fixed point.
     fn now_ns(&self) -> u64;
 
-    /// A small number of the calling thread, by which calls of one thread are told from those of others. A closure that is
-    /// the host says 0 of each, and threads whose numbers are the same or a multiple of 64 apart count as one: where one of them
-    /// is in a call, those of the other are recorded as made within it. A host with several threads that call has a type
-    /// of its own that numbers them.
+    /// A number of the calling thread, by which calls of one thread are told from those of others; small ones cost least. A
+    /// closure that is the host says 0 of each, and threads of one number count as one: where one of them is in a call, those of
+    /// the other are recorded as made within it. A host with several threads that call has a type of its own that numbers
+    /// them, as `varvite_sight::Process` does.
     fn thread(&self) -> u64 {
         0
     }
@@ -49,8 +50,57 @@ fn there_is_one() {
 /// In front of an error that was told before.
 const ENDED: &str = "the recording has ended before: ";
 
-/// Threads whose depths are counted apart; those with equal remainders share a counter.
+/// Threads whose depths are counted without a lock.
 const DEPTHS: usize = 64;
+
+/// How many calls each thread is in.
+struct Depths {
+    few: [AtomicU64; DEPTHS],
+    /// Those of greater numbers.
+    more: Mutex<BTreeMap<u64, u64>>,
+}
+
+impl Depths {
+    fn new() -> Depths {
+        Depths { few: [const { AtomicU64::new(0) }; DEPTHS], more: Mutex::new(BTreeMap::new()) }
+    }
+
+    fn few(&self, thread: u64) -> Option<&AtomicU64> {
+        self.few.get(usize::try_from(thread).ok()?)
+    }
+
+    #[inline]
+    fn of(&self, thread: u64) -> u64 {
+        match self.few(thread) {
+            Some(depth) => depth.load(Ordering::Relaxed),
+            None => lock(&self.more).get(&thread).copied().unwrap_or(0),
+        }
+    }
+
+    /// Goes one deeper; gives the depth before.
+    fn enter(&self, thread: u64) -> u64 {
+        let Some(depth) = self.few(thread) else {
+            let mut more = lock(&self.more);
+            let depth = more.entry(thread).or_insert(0);
+            *depth += 1;
+            return *depth - 1;
+        };
+        depth.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn leave(&self, thread: u64) {
+        let Some(depth) = self.few(thread) else {
+            let mut more = lock(&self.more);
+            // Threads come and go: only those that are in a call are kept.
+            match more.get_mut(&thread) {
+                Some(depth) if *depth > 1 => *depth -= 1,
+                _ => drop(more.remove(&thread)),
+            }
+            return;
+        };
+        depth.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Writes down every call of the stores and sessions that are given it.
 ///
@@ -86,7 +136,7 @@ pub struct Recorder {
     host: Box<dyn Host>,
     begun_ns: u64,
     handles: AtomicU64,
-    depths: [AtomicU64; DEPTHS],
+    depths: Depths,
     writing: Mutex<Writing>,
 }
 
@@ -113,7 +163,9 @@ impl fmt::Debug for Recorder {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     start_ns: u64,
-    /// Of the time since then, what the host took to answer.
+    /// When it was over, before what is only recorded of it was made, as a digest.
+    end_ns: Option<u64>,
+    /// Of the time in between, what the host took to answer.
     aside_ns: u64,
     thread: u64,
     depth: u8,
@@ -218,7 +270,7 @@ impl Recorder {
             begun_ns: host.now_ns(),
             host: Box::new(host),
             handles: AtomicU64::new(1),
-            depths: [const { AtomicU64::new(0) }; DEPTHS],
+            depths: Depths::new(),
             writing: Mutex::new(Writing {
                 file,
                 identity,
@@ -264,9 +316,9 @@ impl Recorder {
     pub(crate) fn begin(&self) -> Begun {
         there_is_one();
         let thread = self.host.thread();
-        let depth = self.depths[thread as usize % DEPTHS].fetch_add(1, Ordering::Relaxed);
+        let depth = self.depths.enter(thread);
         let (start_ns, depth) = (self.host.now_ns(), depth.min(63) as u8);
-        Begun { start_ns, aside_ns: 0, thread, depth, is_outer: true }
+        Begun { start_ns, end_ns: None, aside_ns: 0, thread, depth, is_outer: true }
     }
 
     /// Begins a call in which the engine makes no other. One that a host's observer makes in it is the host's own.
@@ -274,12 +326,18 @@ impl Recorder {
     pub(crate) fn begin_inner(&self) -> Begun {
         let thread = self.host.thread();
         let depth = self.depth_of(thread);
-        Begun { start_ns: self.host.now_ns(), aside_ns: 0, thread, depth, is_outer: false }
+        let start_ns = self.host.now_ns();
+        Begun { start_ns, end_ns: None, aside_ns: 0, thread, depth, is_outer: false }
     }
 
     #[inline]
     fn depth_of(&self, thread: u64) -> u8 {
-        self.depths[thread as usize % DEPTHS].load(Ordering::Relaxed).min(63) as u8
+        self.depths.of(thread).min(63) as u8
+    }
+
+    /// Notes that a call is over: what is made of its answer from here on is not its time.
+    pub(crate) fn stop(&self, begun: &mut Begun) {
+        begun.end_ns = Some(self.host.now_ns());
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
@@ -288,16 +346,15 @@ impl Recorder {
 
     /// Runs what the host does within a call: its calls are no deeper than that one, and its time is not that one's.
     pub(crate) fn aside<T>(&self, begun: &mut Begun, host: impl FnOnce() -> T) -> T {
-        struct Within<'a>(&'a AtomicU64);
+        struct Within<'a>(&'a Depths, u64);
         impl Drop for Within<'_> {
             fn drop(&mut self) {
-                self.0.fetch_add(1, Ordering::Relaxed);
+                self.0.enter(self.1);
             }
         }
-        let depth = &self.depths[begun.thread as usize % DEPTHS];
         let start_ns = self.host.now_ns();
-        depth.fetch_sub(1, Ordering::Relaxed);
-        let within = Within(depth);
+        self.depths.leave(begun.thread);
+        let within = Within(&self.depths, begun.thread);
         let outcome = host();
         drop(within);
         begun.aside_ns += self.host.now_ns().saturating_sub(start_ns);
@@ -312,7 +369,8 @@ impl Recorder {
         arguments: impl for<'a, 'b> FnOnce(&'a mut Arguments<'b>) -> &'a mut Arguments<'b>,
         answer: Answer,
     ) {
-        let duration_ns = self.host.now_ns().saturating_sub(begun.start_ns);
+        let end_ns = begun.end_ns.unwrap_or_else(|| self.host.now_ns());
+        let duration_ns = end_ns.saturating_sub(begun.start_ns);
         self.forget(begun);
         let duration_ns = duration_ns.saturating_sub(begun.aside_ns);
         self.write((begun, duration_ns), action, arguments, answer);
@@ -329,7 +387,7 @@ impl Recorder {
     ) {
         let thread = self.host.thread();
         let depth = self.depth_of(thread);
-        let begun = Begun { start_ns, aside_ns: 0, thread, depth, is_outer: false };
+        let begun = Begun { start_ns, end_ns: None, aside_ns: 0, thread, depth, is_outer: false };
         self.write((begun, duration_ns), action, arguments, answer);
     }
 
@@ -363,7 +421,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn forget(&self, begun: Begun) {
         if begun.is_outer {
-            self.depths[begun.thread as usize % DEPTHS].fetch_sub(1, Ordering::Relaxed);
+            self.depths.leave(begun.thread);
         }
     }
 
@@ -469,7 +527,8 @@ pub(crate) fn call<T>(
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     let Some(Traced { recorder, handle }) = traced else { return work() };
-    let (begun, outcome) = run(recorder, work);
+    let (mut begun, outcome) = run(recorder, work);
+    recorder.stop(&mut begun);
     let answer = outcome.as_ref().map_or(Answer::Failed, answer);
     recorder.end(begun, action, |to| arguments(to.handle(*handle)), answer);
     outcome
@@ -485,8 +544,9 @@ pub(crate) fn inner_call<T>(
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     let Some(Traced { recorder, handle }) = traced else { return work() };
-    let begun = recorder.begin_inner();
+    let mut begun = recorder.begin_inner();
     let outcome = work();
+    recorder.stop(&mut begun);
     let answer = outcome.as_ref().map_or(Answer::Failed, answer);
     recorder.end(begun, action, |to| arguments(to.handle(*handle)), answer);
     outcome
@@ -520,7 +580,8 @@ pub(crate) fn store_call<T>(
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     let Some(recorder) = recorder else { return work() };
-    let (begun, outcome) = run(recorder, work);
+    let (mut begun, outcome) = run(recorder, work);
+    recorder.stop(&mut begun);
     let answer = outcome.as_ref().map_or(Answer::Failed, answer);
     recorder.end(begun, action, arguments, answer);
     outcome
@@ -537,7 +598,8 @@ mod tests {
     use crate::disk::memory::MemoryDisk;
     use crate::disk::sim::{Fault, SimDisk};
     use crate::error::Kind;
-    use crate::trace::Trace;
+    use crate::trace::frame::DigestOfMany;
+    use crate::trace::{Trace, Walk};
 
     fn recorder(disk: &Arc<dyn Disk>) -> Arc<Recorder> {
         Recorder::create(disk, "t", || 0).unwrap()
@@ -584,5 +646,83 @@ mod tests {
         }
         drop(recorder);
         assert_eq!(read(&*sim).unwrap(), 1);
+    }
+
+    #[test]
+    fn threads_with_numbers_64_apart_are_two() {
+        /// Threads are numbered by whoever asks, which is one thread here.
+        struct Numbered(Arc<AtomicU64>);
+        impl Host for Numbered {
+            fn now_ns(&self) -> u64 {
+                0
+            }
+            fn thread(&self) -> u64 {
+                self.0.load(Ordering::Relaxed)
+            }
+        }
+        let disk = MemoryDisk::seeded(1);
+        let thread = Arc::new(AtomicU64::new(0));
+        let traces = disk.clone() as Arc<dyn Disk>;
+        let recorder = Recorder::create(&traces, "t", Numbered(Arc::clone(&thread))).unwrap();
+        let numbers = [0, 64, u64::MAX];
+        let in_calls: Vec<_> = numbers
+            .into_iter()
+            .map(|number| {
+                thread.store(number, Ordering::Relaxed);
+                (number, recorder.begin())
+            })
+            .collect();
+        for (number, begun) in in_calls {
+            thread.store(number, Ordering::Relaxed);
+            recorder.mark("within");
+            recorder.end(begun, Action::Mark, |to| to.bytes(b"around"), Answer::Nothing);
+            recorder.mark("behind");
+        }
+        recorder.finish().unwrap();
+        assert!(lock(&recorder.depths.more).is_empty());
+        let mut trace = Trace::open(&*disk, "t").unwrap();
+        let mut depths = Vec::new();
+        while let Some(call) = trace.next_call().unwrap() {
+            depths.push((call.thread, call.depth));
+        }
+        let expected = numbers.into_iter().flat_map(|it| [(it, 1), (it, 0), (it, 0)]);
+        assert_eq!(depths, expected.collect::<Vec<_>>());
+    }
+
+    /// The answer is what only the recording needs, however long a digest takes.
+    #[test]
+    fn the_time_of_a_call_ends_before_its_answer_is_made() {
+        let disk = MemoryDisk::seeded(1);
+        let now = Arc::new(AtomicU64::new(0));
+        let clock = Arc::clone(&now);
+        let traces = disk.clone() as Arc<dyn Disk>;
+        let host = move || clock.load(Ordering::Relaxed);
+        let recorder = Recorder::create(&traces, "t", host).unwrap();
+        let traced = Traced::new(&recorder);
+        let answer = |(): &()| {
+            now.fetch_add(1_000_000, Ordering::Relaxed);
+            Answer::Digest(None)
+        };
+        let work = || {
+            now.fetch_add(7, Ordering::Relaxed);
+            Ok(())
+        };
+        call(Some(&traced), Action::Get, |to| to.bytes(b"k"), answer, work).unwrap();
+        inner_call(Some(&traced), Action::Get, |to| to.bytes(b"k"), answer, work).unwrap();
+        store_call(Some(&recorder), Action::CommitInfo, |to| to.hash(&[1; 32]), answer, work)
+            .unwrap();
+        let mut walk = Walk::begin(Some(&traced));
+        let passed = |_: &mut DigestOfMany| {
+            now.fetch_add(1_000_000, Ordering::Relaxed);
+        };
+        walk.ask(passed, || Ok(())).unwrap();
+        now.fetch_add(7, Ordering::Relaxed);
+        walk.end(Action::Diff, |to| to.handle(0).number(0), &Ok(()));
+        recorder.finish().unwrap();
+        let mut trace = Trace::open(&*disk, "t").unwrap();
+        while let Some(call) = trace.next_call().unwrap() {
+            assert_eq!(call.duration_ns, 7, "{call:?}");
+        }
+        assert_eq!(trace.end().calls, 4);
     }
 }

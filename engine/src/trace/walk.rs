@@ -40,9 +40,13 @@ impl<'a> Walk<'a> {
         host: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         let Some((recorder, _, begun)) = &mut self.begun else { return host() };
-        digest(&mut self.passed);
         self.count += 1;
-        let outcome = recorder.aside(begun, host);
+        // What is only recorded is no part of the walk's time, either.
+        let passed = &mut self.passed;
+        let outcome = recorder.aside(begun, || {
+            digest(passed);
+            host()
+        });
         self.is_ended |= outcome.is_err();
         outcome
     }
@@ -95,6 +99,43 @@ impl Drop for Walk<'_> {
 const TIMED_FIRST: u64 = 8;
 const TIMED_NTH: u64 = 16;
 
+/// The time of steps, not all of which are timed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StepTimes {
+    /// Of the first steps, and of those of the later ones that were timed, and how many these are.
+    first_ns: u64,
+    later_ns: u64,
+    later: u64,
+}
+
+impl StepTimes {
+    /// Whether the step behind so many is timed.
+    pub fn is_timed(steps: u64) -> bool {
+        steps < TIMED_FIRST || steps.is_multiple_of(TIMED_NTH)
+    }
+
+    /// Adds what the step behind so many took, which is timed.
+    pub fn add(&mut self, steps: u64, took_ns: u64) {
+        if steps < TIMED_FIRST {
+            self.first_ns = self.first_ns.saturating_add(took_ns);
+        } else {
+            self.later_ns = self.later_ns.saturating_add(took_ns);
+            self.later += 1;
+        }
+    }
+
+    /// The time of so many steps in all: the later ones took what those of them took that were timed, or as the first ones.
+    pub fn spent_ns(&self, steps: u64) -> u64 {
+        let others = u128::from(steps.saturating_sub(TIMED_FIRST));
+        let (ns, timed) = match self.later {
+            0 => (self.first_ns, TIMED_FIRST),
+            timed => (self.later_ns, timed),
+        };
+        let later_ns = u128::from(ns) * others / u128::from(timed);
+        self.first_ns.saturating_add(u64::try_from(later_ns).unwrap_or(u64::MAX))
+    }
+}
+
 /// Where a range begins and ends.
 pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
@@ -116,10 +157,7 @@ pub(crate) struct Steps {
     bounds: Bounds,
     is_backward: bool,
     start_ns: u64,
-    /// Time of the first steps, and of those of the later ones that were timed, and how many these are.
-    first_ns: u64,
-    later_ns: u64,
-    later: u64,
+    times: StepTimes,
     keys: DigestOfMany,
     values: DigestOfMany,
     /// How many keys were given, of how many the value was read, and whether that of the last one was.
@@ -138,9 +176,7 @@ impl Steps {
             handle: traced.handle(),
             bounds,
             is_backward,
-            first_ns: 0,
-            later_ns: 0,
-            later: 0,
+            times: StepTimes::default(),
             keys: DigestOfMany::default(),
             values: DigestOfMany::default(),
             counts: (0, 0),
@@ -149,26 +185,16 @@ impl Steps {
         }
     }
 
-    pub fn is_backward(&self) -> bool {
-        self.is_backward
-    }
-
     /// When the next step begins, if its time counts.
     pub fn clock(&self) -> Option<u64> {
-        let is_timed = self.counts.0 < TIMED_FIRST || self.counts.0.is_multiple_of(TIMED_NTH);
-        is_timed.then(|| self.recorder.now_ns())
+        StepTimes::is_timed(self.counts.0).then(|| self.recorder.now_ns())
     }
 
-    /// Notes a step that began at `clock` and came to `key`, or to the end; whether more may follow.
-    pub fn step(&mut self, clock: Option<u64>, outcome: &Result<bool>, key: &[u8]) -> bool {
+    /// Notes a step that began at `clock` and came to `key`, or to the end.
+    pub fn step(&mut self, clock: Option<u64>, outcome: &Result<bool>, key: &[u8]) {
         if let Some(start_ns) = clock {
             let took_ns = self.recorder.now_ns().saturating_sub(start_ns);
-            if self.counts.0 < TIMED_FIRST {
-                self.first_ns += took_ns;
-            } else {
-                self.later_ns += took_ns;
-                self.later += 1;
-            }
+            self.times.add(self.counts.0, took_ns);
         }
         match outcome {
             Ok(true) => {
@@ -179,7 +205,6 @@ impl Steps {
             Ok(false) => self.outcome = Outcome::Over,
             Err(_) => self.outcome = Outcome::Failed,
         }
-        self.outcome == Outcome::Left
     }
 
     /// Notes that what the last step came to could not be read, and was not given.
@@ -193,20 +218,6 @@ impl Steps {
             self.values.add(Some(value));
             self.counts.1 += 1;
         }
-    }
-}
-
-impl Steps {
-    /// The time of all steps: the later ones took what those of them took that were timed, or as the first ones.
-    fn spent_ns(&self) -> u64 {
-        let steps = self.counts.0 + u64::from(self.outcome != Outcome::Left);
-        let others = u128::from(steps.saturating_sub(TIMED_FIRST));
-        let (ns, timed) = match self.later {
-            0 => (self.first_ns, TIMED_FIRST),
-            timed => (self.later_ns, timed),
-        };
-        let later_ns = u128::from(ns) * others / u128::from(timed);
-        self.first_ns.saturating_add(u64::try_from(later_ns).unwrap_or(u64::MAX))
     }
 }
 
@@ -228,8 +239,9 @@ impl Drop for Steps {
         let (lower, upper) = &self.bounds;
         let bounds = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
         let handle = self.handle;
+        let steps = count + u64::from(self.outcome != Outcome::Left);
         self.recorder.end_spent(
-            (self.start_ns, self.spent_ns()),
+            (self.start_ns, self.times.spent_ns(steps)),
             Action::Range,
             |to| to.handle(handle).bounds(bounds).number(flags).number(count),
             answer,

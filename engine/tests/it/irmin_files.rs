@@ -379,6 +379,9 @@ pub const KINDS: [(&str, &str); 8] = [
 pub fn body(name: &str, bytes: &[u8]) {
     if name == "irmin_trace" {
         let _ = irmin::trace::describe("trace", bytes, 10);
+        if let Ok(rows) = irmin::trace::Rows::new("trace", bytes) {
+            assert!(rows.count() <= bytes.len());
+        }
         return;
     }
     let (_, file) = KINDS.iter().find(|(known, _)| *known == name).expect("a target's name");

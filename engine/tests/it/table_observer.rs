@@ -1,11 +1,13 @@
 //! What an observer of a session is told: every operation, by table, with what it cost.
 
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use varvite::disk::memory::MemoryDisk;
 use varvite::{
-    Batch, Log, Observed, Observer, Operation, OperationCost, Session, SessionOptions, TableOptions,
+    Batch, Log, Observed, Observer, Operation, OperationCost, Session, SessionOptions, Table,
+    TableOptions,
 };
 
 /// A clock that counts its readings, and everything told.
@@ -31,6 +33,133 @@ impl Notes {
     fn take(&self) -> Vec<(Operation, String, u64, OperationCost)> {
         std::mem::take(&mut *self.1.lock().unwrap())
     }
+}
+
+/// A session whose observer is `notes`, with the table `t` of the keys 0 to `keys`, of which nothing is told any more.
+fn filled(notes: &Arc<Notes>, keys: u32) -> (Session, Table) {
+    let options = SessionOptions { observer: Some(notes.clone()), ..SessionOptions::default() };
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    let mut batch = Batch::new();
+    for key in 0..keys {
+        batch.insert(&key.to_be_bytes(), b"value");
+    }
+    table.update(&batch).unwrap();
+    notes.take();
+    (session, table)
+}
+
+#[test]
+fn ranges_are_told_when_they_end_once_for_each_direction() {
+    let notes = Arc::new(Notes::default());
+    let (_session, table) = filled(&notes, 100);
+    let told = || -> Vec<_> {
+        notes
+            .take()
+            .into_iter()
+            .map(|(operation, table, count, _)| (operation, table, count))
+            .collect()
+    };
+    let of = |counts: &[u64]| -> Vec<_> {
+        counts.iter().map(|count| (Operation::Range, "t".to_owned(), *count)).collect()
+    };
+    let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded).unwrap();
+    assert_eq!(told(), of(&[]), "nothing was asked yet");
+    for _ in 0..7 {
+        cursor.next().unwrap();
+    }
+    assert_eq!(told(), of(&[]), "more may follow");
+    cursor.previous().unwrap();
+    assert_eq!(told(), of(&[7]));
+    cursor.seek(b"");
+    assert_eq!(told(), of(&[1]));
+    drop(cursor);
+    assert_eq!(told(), of(&[]), "after a seek nothing was asked");
+    assert_eq!(table.iter().count(), 100);
+    assert_eq!(told(), of(&[100]));
+    let mut range = table.range(..);
+    assert!(range.next().is_some() && range.next_back().is_some() && range.next().is_some());
+    drop(range);
+    let mut both = told();
+    both.sort_by_key(|it| it.2);
+    assert_eq!(both, of(&[1, 2]));
+    assert_eq!(table.view().count().unwrap(), 100);
+    assert_eq!(told(), of(&[100]));
+}
+
+/// Each reading of the clock is a nanosecond, so a step that is timed takes one.
+#[test]
+fn a_range_has_the_time_of_all_its_steps() {
+    struct Longest(AtomicU64, AtomicU64);
+    impl Observer for Longest {
+        fn now_ns(&self) -> u64 {
+            self.0.fetch_add(1, Ordering::Relaxed)
+        }
+        fn record(&self, operation: Operation, duration_ns: u64, _: u64) {
+            if operation == Operation::Range {
+                self.1.fetch_max(duration_ns, Ordering::Relaxed);
+            }
+        }
+    }
+    for keys in [1_u32, 8, 9, 1_000] {
+        let longest = Arc::new(Longest(AtomicU64::new(0), AtomicU64::new(0)));
+        let options =
+            SessionOptions { observer: Some(longest.clone()), ..SessionOptions::default() };
+        let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+        let mut table = session.create_table("t", TableOptions::default()).unwrap();
+        let mut batch = Batch::new();
+        for key in 0..keys {
+            batch.insert(&key.to_be_bytes(), b"");
+        }
+        table.update(&batch).unwrap();
+        assert_eq!(table.iter().keys().count(), keys as usize);
+        // The last step finds the end.
+        assert_eq!(longest.1.load(Ordering::Relaxed), u64::from(keys) + 1);
+        let readings = longest.0.load(Ordering::Relaxed);
+        assert!(readings < 2 * (20 + u64::from(keys) / 16), "{readings} readings");
+    }
+}
+
+#[test]
+fn a_transaction_is_told_from_its_begin_to_its_end() {
+    let notes = Arc::new(Notes::default());
+    let (session, table) = filled(&notes, 10);
+    let tables = session.share(vec![table]).unwrap();
+    let told = |of: Operation| -> Vec<_> {
+        let told = notes.take().into_iter().filter(|it| it.0 == of);
+        told.map(|(_, table, count, _)| (table, count)).collect()
+    };
+    let mut block = tables.begin();
+    block.batch("t").unwrap().insert(b"a", b"1").insert(b"b", b"2");
+    assert!(block.get("t", b"a").unwrap().is_some());
+    block.batch("t").unwrap().delete(b"a");
+    assert!(told(Operation::Transaction).is_empty(), "it goes on");
+    block.commit().unwrap();
+    assert_eq!(told(Operation::Transaction), [(String::new(), 3)]);
+    let mut block = tables.begin();
+    block.batch("t").unwrap().insert(b"c", b"3");
+    block.commit().unwrap();
+    let of_both = notes.take();
+    let names: Vec<_> = of_both.iter().map(|it| (it.0, it.2)).collect();
+    assert!(names.contains(&(Operation::Update, 1)), "{names:?}");
+    assert_eq!(names.last(), Some(&(Operation::Transaction, 1)), "its commit is within");
+    let mut block = tables.begin();
+    block.batch("t").unwrap().insert(b"d", b"4").insert(b"e", b"5");
+    assert!(block.get("t", b"d").unwrap().is_some());
+    block.batch("t").unwrap().delete(b"d");
+    block.rollback();
+    assert_eq!(told(Operation::Transaction), [(String::new(), 3)]);
+    drop(tables.begin());
+    assert_eq!(told(Operation::Transaction), [(String::new(), 0)]);
+}
+
+#[test]
+fn what_an_update_reads_for_itself_is_no_range() {
+    let notes = Arc::new(Notes::default());
+    let (_session, mut table) = filled(&notes, 100);
+    table.update(Batch::new().delete_range(Bound::Unbounded, Bound::Unbounded)).unwrap();
+    assert!(notes.take().iter().all(|it| it.0 != Operation::Range));
+    assert_eq!(table.view().count().unwrap(), 0);
 }
 
 #[test]
@@ -67,8 +196,9 @@ fn every_operation_is_told_with_its_table_and_its_cost() {
     assert_eq!(second.view().find(&[5_u32.to_be_bytes()]).unwrap().len(), 1);
     let told = notes.take();
     assert_eq!(told.len(), 3);
-    for (operation, table, count, cost) in told {
-        assert_eq!((operation, table.as_str(), count), (Operation::Lookup, "second", 1));
+    let operations = [Operation::Get, Operation::Lookup, Operation::Lookup];
+    for ((operation, table, count, cost), expected) in told.into_iter().zip(operations) {
+        assert_eq!((operation, table.as_str(), count), (expected, "second", 1));
         assert_eq!((cost.pages_read, cost.bytes_read), (1, 4096), "of a run, without a cache");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use varvite::context::{self, CommitInfo, Configuration, Depth, Index, Order, Store, Tree};
@@ -9,7 +10,10 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::SimDisk;
 use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate, Recorder};
-use varvite::{Batch, Kind, MergeOperator, Session, SessionOptions, TableOptions};
+use varvite::{
+    Batch, Kind, Log, MergeOperator, Observer, OpenSnapshot, OpenTable, Operation, Session,
+    SessionOptions, SnapshotContent, TableOptions,
+};
 
 use crate::context_archive;
 use crate::trace_bytes::{calls, clock};
@@ -266,6 +270,89 @@ fn a_call_after_an_operator_that_panicked_is_the_hosts_own() {
     let expected =
         [Action::OpenTable, Action::Update, Action::Update, Action::Get, Action::Release];
     assert_eq!(told, expected.map(|action| (action, 0)));
+}
+
+/// An observer by whose clock time only goes on when it is told of something.
+struct Later(Arc<AtomicU64>);
+
+impl Observer for Later {
+    fn now_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn record(&self, _: Operation, _: u64, _: u64) {
+        self.0.fetch_add(1_000_000, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn tables_are_told_when_they_are_there_with_the_time_that_it_took() {
+    let (traces, now) = (MemoryDisk::seeded(7), Arc::new(AtomicU64::new(0)));
+    let clock = Arc::clone(&now);
+    let disk = Arc::clone(&traces) as Arc<dyn Disk>;
+    let recorder = Recorder::create(&disk, "t", move || clock.load(Ordering::Relaxed)).unwrap();
+    let options = SessionOptions {
+        log: Log::Written,
+        recorder: Some(recorder.clone()),
+        observer: Some(Arc::new(Later(now))),
+        ..SessionOptions::default()
+    };
+    let session = Session::create(MemoryDisk::seeded(2), options).unwrap();
+    let table = session.create_table("t", TableOptions::default()).unwrap();
+    assert!(session.create_table("t", TableOptions::default()).is_err());
+    drop(table);
+    assert!(session.open_table("absent", &OpenTable::default()).is_err());
+    let table = session.open_table("t", &OpenTable::default()).unwrap();
+    assert!(table.duplicate("").is_err());
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("s", content).unwrap();
+    drop(session.open_snapshot("s", &OpenSnapshot::default()).unwrap());
+    drop(table);
+    recorder.finish().unwrap();
+    let calls = calls(&traces.bytes("t").unwrap()).0;
+    let of_tables =
+        calls.iter().filter(|it| matches!(it.action, Action::OpenTable | Action::Duplicate));
+    let told: Vec<_> = of_tables
+        .map(|call| {
+            let Some(Argument::Bytes(name)) = call.arguments.last() else { panic!("{call:?}") };
+            let name = std::str::from_utf8(name).unwrap();
+            (call.action, name, call.answer != Answer::Failed, call.duration_ns >= 1_000_000)
+        })
+        .collect();
+    let expected = [
+        (Action::OpenTable, "t", true, false),
+        (Action::OpenTable, "t", false, false),
+        (Action::OpenTable, "absent", false, false),
+        (Action::OpenTable, "t", true, false),
+        (Action::Duplicate, "", false, false),
+        (Action::OpenTable, "t", true, true),
+    ];
+    assert_eq!(told, expected);
+    assert!(calls.iter().all(|call| call.depth == 0), "{calls:?}");
+}
+
+/// A replay can open it again then, as the host did.
+#[test]
+fn a_live_table_is_let_go_of_when_its_handle_is() {
+    let recording = Recording::new();
+    let recorder = Some(recording.1.clone());
+    let options = SessionOptions { log: Log::Written, recorder, ..SessionOptions::default() };
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    table.update(Batch::new().insert(b"a", b"1")).unwrap();
+    drop(table);
+    drop(session.open_table("t", &OpenTable::default()).unwrap());
+    session.delete_table("t").unwrap();
+    let told: Vec<_> = recording.calls().iter().map(|call| call.action).collect();
+    let expected = [
+        Action::OpenTable,
+        Action::Update,
+        Action::Release,
+        Action::OpenTable,
+        Action::Release,
+        Action::DeleteTable,
+    ];
+    assert_eq!(told, expected);
 }
 
 /// Of the steps of a range only some are timed, which stand for all of them, however many there are.

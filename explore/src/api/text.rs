@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value};
 use varvite::irmin_pack::Schema;
+pub use varvite_sight::text::shown;
 
 /// Two digits a byte.
 pub fn hex(bytes: &[u8]) -> String {
@@ -18,41 +19,6 @@ pub fn hash(hash: &[u8; 32]) -> String {
     let short = Schema::Sha1.hash_bytes();
     let is_short = hash[short..].iter().all(|byte| *byte == 0) && hash[..short] != [0; 20];
     if is_short { Schema::Sha1 } else { Schema::Tezos }.text(hash)
-}
-
-/// Bytes as text: what is not printable as `\xNN`, a backslash as two.
-pub fn shown(bytes: &[u8]) -> String {
-    let escape = |text: &mut String, byte: u8| {
-        let _ = write!(text, "\\x{byte:02x}");
-    };
-    let mut out = String::with_capacity(bytes.len());
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        for letter in text.chars() {
-            match letter {
-                '\\' => out.push_str("\\\\"),
-                // Marks that turn the direction of what stands after them would make one name look as another.
-                '\u{200b}'..='\u{200f}'
-                | '\u{202a}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}' => {
-                    letter.to_string().bytes().for_each(|byte| escape(&mut out, byte));
-                }
-                letter if letter.is_control() => {
-                    letter.to_string().bytes().for_each(|byte| escape(&mut out, byte));
-                }
-                letter => out.push(letter),
-            }
-        }
-        return out;
-    }
-    for byte in bytes {
-        match byte {
-            b'\\' => out.push_str("\\\\"),
-            b' '..=b'~' => out.push(*byte as char),
-            _ => escape(&mut out, *byte),
-        }
-    }
-    out
 }
 
 /// At most `most` bytes of `bytes`. Of text, none that ends within a character: the whole would read as no text.
@@ -75,20 +41,15 @@ pub fn put(into: &mut Map<String, Value>, name: &str, bytes: &[u8], most: usize)
     into.insert(format!("{name}_hex"), hex(cut).into());
 }
 
-/// Steps joined by slashes, with one in front where the first has no bytes.
-fn joined(path: &[Vec<u8>], of: fn(&[u8]) -> String) -> String {
-    let front = if path.first().is_some_and(Vec::is_empty) { "/" } else { "" };
-    front.to_owned() + &path.iter().map(|step| of(step)).collect::<Vec<_>>().join("/")
-}
-
-/// Steps as hexadecimal.
+/// Steps as hexadecimal, joined by slashes, with one in front where the first has no bytes.
 pub fn path_hex(path: &[Vec<u8>]) -> String {
-    joined(path, hex)
+    let front = if path.first().is_some_and(Vec::is_empty) { "/" } else { "" };
+    front.to_owned() + &path.iter().map(|step| hex(step)).collect::<Vec<_>>().join("/")
 }
 
 /// Steps for people and, as hexadecimal, for programs.
 pub fn put_path(into: &mut Map<String, Value>, path: &[Vec<u8>]) {
-    let text = joined(path, |step| shown(step).replace('/', "\\x2f"));
+    let text = varvite_sight::text::path(path.iter().map(Vec::as_slice));
     into.insert("path".to_owned(), text.into());
     into.insert("path_hex".to_owned(), path_hex(path).into());
 }

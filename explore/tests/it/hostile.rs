@@ -196,6 +196,36 @@ fn slow_silent_and_half_open_clients_hold_nothing_for_long() {
     assert_eq!(world.get("/api").status, 200);
 }
 
+/// A page that is left open asks for years, and what it asked for just then it is given.
+#[test]
+fn a_request_under_way_when_a_connection_is_old_is_answered() {
+    let world = World::new(Limits { lifetime: Duration::from_millis(200), ..Limits::default() });
+    let host = world.address.to_string();
+    let mut stream = world.connect();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.write_all(format!("GET /api HTTP/1.1\r\nhost: {host}\r\n").as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    stream.write_all(b"\r\n").unwrap();
+    let (start, mut said) = (Instant::now(), String::new());
+    stream.read_to_string(&mut said).unwrap();
+    assert!(said.starts_with("HTTP/1.1 200 ") && said.trim_end().ends_with('}'), "{said}");
+    // And no more: the next one is asked for on another connection.
+    assert!(start.elapsed() < Duration::from_secs(2));
+    // Nobody holds a connection by asking again and again.
+    let mut stream = world.connect();
+    let (start, ask) = (Instant::now(), format!("GET /api HTTP/1.1\r\nhost: {host}\r\n\r\n"));
+    while start.elapsed() < Duration::from_secs(3) && stream.write_all(ask.as_bytes()).is_ok() {
+        std::thread::sleep(Duration::from_millis(20));
+        let _ = stream.set_nonblocking(true);
+        let mut answers = [0; 8_192];
+        if matches!(stream.read(&mut answers), Ok(0)) {
+            break;
+        }
+        let _ = stream.set_nonblocking(false);
+    }
+    assert!(start.elapsed() < Duration::from_secs(3), "it is still served");
+}
+
 #[test]
 fn one_who_asks_much_and_reads_nothing_is_let_go() {
     let world = World::new(short());

@@ -1,4 +1,4 @@
-//! Counts of durations, in the classes that a histogram of two digits has: a record is one addition, and the
+//! Counts of durations, in the classes that a histogram of two digits has: a record is two additions, and the
 //! histogram is made when somebody asks for figures.
 
 use hdrhistogram::Histogram;
@@ -13,6 +13,11 @@ const DAY_NS: u64 = 86_400_000_000_000;
 #[derive(Clone, Debug, Default)]
 pub struct Durations {
     counts: Vec<u32>,
+    /// All of them.
+    told: u64,
+    /// How often the counts were halved, because one could grow no more: each stands for twice as many then, and of what
+    /// is told every second one is counted, every fourth, and so on.
+    halvings: u32,
 }
 
 /// The class of a duration: each of its own below 256 ns, then 128 of a length for each power of two.
@@ -32,6 +37,11 @@ fn shortest(class: usize) -> u64 {
 impl Durations {
     /// Adds one.
     pub fn record(&mut self, duration_ns: u64) {
+        self.told = self.told.saturating_add(1);
+        let between = (1 << self.halvings) - 1;
+        if self.told & between != 0 {
+            return;
+        }
         let class = class(duration_ns.min(DAY_NS));
         if class >= self.counts.len() {
             // Most of what is told once is told again within a few powers of two.
@@ -39,15 +49,31 @@ impl Durations {
             self.counts.reserve_exact(classes - self.counts.len());
             self.counts.resize(classes, 0);
         }
-        let count = &mut self.counts[class];
-        *count = count.saturating_add(1);
+        if self.counts[class] == u32::MAX {
+            self.halve();
+        }
+        self.counts[class] += 1;
+    }
+
+    /// Makes room for as many again. What was told once or twice is not lost.
+    #[cold]
+    fn halve(&mut self) {
+        for count in &mut self.counts {
+            *count = count.div_ceil(2);
+        }
+        self.halvings += 1;
+    }
+
+    /// How many there were.
+    pub fn told(&self) -> u64 {
+        self.told
     }
 
     /// Adds all of them to `histogram`, which grows by itself.
-    pub fn add_to(&self, histogram: &mut Histogram<u32>) {
+    pub fn add_to(&self, histogram: &mut Histogram<u64>) {
         for (class, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             // It has the same classes, so the shortest stands for all; a day is nothing that it cannot hold.
-            let _ = histogram.record_n(shortest(class), *count);
+            let _ = histogram.record_n(shortest(class), u64::from(*count) << self.halvings);
         }
     }
 }
@@ -67,6 +93,37 @@ mod tests {
         assert!((20_000..21_500).contains(&bytes), "{bytes}");
     }
 
+    /// Finds in memory take less than 256 ns, where a class has one nanosecond: it is full within days.
+    #[test]
+    fn a_class_that_is_full_counts_on() {
+        let mut all = Durations::default();
+        for duration in [5, 5, 100, 1_000] {
+            all.record(duration);
+        }
+        all.counts[5] = u32::MAX;
+        all.told = u64::from(u32::MAX) + 2;
+        for _ in 0..10 {
+            all.record(5);
+        }
+        for _ in 0..10 {
+            all.record(1_000);
+        }
+        assert_eq!(all.told(), u64::from(u32::MAX) + 22);
+        let mut found: Histogram<u64> = Histogram::new(2).unwrap();
+        all.add_to(&mut found);
+        let of = |duration| found.count_at(duration);
+        assert!((u64::from(u32::MAX)..=u64::from(u32::MAX) + 14).contains(&of(5)), "{}", of(5));
+        assert!((1..=2).contains(&of(100)) && (10..=13).contains(&of(1_000)), "{}", of(1_000));
+        // Until it is full again, and again.
+        for halvings in 2..40 {
+            all.counts[5] = u32::MAX;
+            for _ in 0..1_u64 << halvings.min(12) {
+                all.record(5);
+            }
+        }
+        assert!(all.halvings > 5, "{}", all.halvings);
+    }
+
     #[test]
     fn classes_are_those_of_the_histogram() {
         let mut all = Durations::default();
@@ -83,7 +140,7 @@ mod tests {
                 }
             }
         }
-        let mut found: Histogram<u32> = Histogram::new(2).unwrap();
+        let mut found: Histogram<u64> = Histogram::new(2).unwrap();
         all.add_to(&mut found);
         assert_eq!((found.len(), found.max()), (expected.len(), expected.max()));
         for share in 0..=1000 {

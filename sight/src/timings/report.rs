@@ -1,6 +1,6 @@
 //! What was told, as plain data: to print, to serialise, to lay beside another.
 
-use hdrhistogram::Histogram;
+use hdrhistogram::{Counter, Histogram};
 use serde::Serialize;
 
 use super::Face;
@@ -27,7 +27,7 @@ pub struct Action {
     pub face: &'static str,
     /// What was done, as `find_tree`.
     pub action: String,
-    /// First steps of the paths, joined by `/`, or the name of a table.
+    /// First steps of the paths, as [`crate::text::path`] shows them, or the name of a table.
     pub prefix: String,
     /// How often.
     pub calls: u64,
@@ -96,12 +96,12 @@ fn ms(nanoseconds: u64) -> f64 {
 }
 
 impl Latency {
-    /// Of `durations` in nanoseconds, which took `total_ns` together.
+    /// Of so many calls, which took `total_ns` together, by their `durations` in nanoseconds.
     #[must_use]
-    pub fn of(durations: &Histogram<u32>, total_ns: u64) -> Latency {
+    pub fn of(durations: &Histogram<impl Counter>, calls: u64, total_ns: u64) -> Latency {
         let at = |share| durations.value_at_quantile(share) as f64 / 1e3;
         Latency {
-            mean_us: total_ns as f64 / 1e3 / durations.len().max(1) as f64,
+            mean_us: total_ns as f64 / 1e3 / calls.max(1) as f64,
             p50_us: at(0.5),
             p90_us: at(0.9),
             p99_us: at(0.99),
@@ -142,8 +142,9 @@ impl Action {
         for sums in all {
             sums.durations.add_to(&mut durations);
         }
-        let sum = |of: fn(&Sums) -> u64| all.iter().map(|sums| of(sums)).sum::<u64>();
-        let total_ns = sum(|sums| sums.total_ns);
+        let sum =
+            |of: fn(&Sums) -> u64| all.iter().map(|sums| of(sums)).fold(0, u64::saturating_add);
+        let (calls, total_ns) = (sum(|sums| sums.durations.told()), sum(|sums| sums.total_ns));
         Action {
             face: match id.face() {
                 Face::Context => "context",
@@ -151,10 +152,10 @@ impl Action {
             },
             action: id.name(),
             prefix,
-            calls: durations.len(),
+            calls,
             things: sum(|sums| sums.things),
             total_ms: ms(total_ns),
-            latency: Latency::of(&durations, total_ns),
+            latency: Latency::of(&durations, calls, total_ns),
             bytes_read: sum(|sums| sums.cost.bytes_read),
             bytes_written: sum(|sums| sums.cost.bytes_written),
             cache_hits: sum(|sums| sums.cost.cache_hits),

@@ -1,13 +1,13 @@
 //! Sums and a histogram for each action of each prefix.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
 use rapidhash::fast::RandomState;
 use varvite::{OperationCost, context};
 
-use super::Face;
 use super::durations::Durations;
+use super::{Face, Limits};
+use crate::text;
 
 /// An action's number: a context's operation, or a table's behind them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,8 +59,18 @@ const CONTEXT_NAMES: [&str; 26] = [
 ];
 
 /// Names of a table's.
-const TABLE_NAMES: [&str; 7] =
-    ["lookup", "update", "merge", "save_snapshot", "open_snapshot", "log", "checkpoint"];
+const TABLE_NAMES: [&str; 10] = [
+    "lookup",
+    "update",
+    "merge",
+    "save_snapshot",
+    "open_snapshot",
+    "log",
+    "checkpoint",
+    "get",
+    "range",
+    "transaction",
+];
 
 impl ActionId {
     /// The action at a place among all.
@@ -77,7 +87,7 @@ impl ActionId {
         name.copied().unwrap_or("other").to_owned()
     }
 
-    /// Whether its time is within that of another action too.
+    /// Whether its time is within that of another action too, or has that of others in it.
     pub fn is_inner(self) -> bool {
         use context::Operation::{BeginChunk, Checkpoint, Spill};
         use varvite::Operation as Table;
@@ -86,7 +96,8 @@ impl ActionId {
             | 1 << BeginChunk as u8
             | 1 << (TABLE + Table::Merge as u8)
             | 1 << (TABLE + Table::Log as u8)
-            | 1 << (TABLE + Table::Checkpoint as u8);
+            | 1 << (TABLE + Table::Checkpoint as u8)
+            | 1 << (TABLE + Table::Transaction as u8);
         INNER >> self.0 & 1 == 1
     }
 
@@ -133,11 +144,12 @@ impl Cost {
     }
 
     fn add(&mut self, other: &Cost) {
-        self.bytes_read += other.bytes_read;
-        self.bytes_written += other.bytes_written;
-        self.cache_hits += other.cache_hits;
-        self.reads += other.reads;
-        self.sync_ns += other.sync_ns;
+        let add = |to: &mut u64, more: u64| *to = to.saturating_add(more);
+        add(&mut self.bytes_read, other.bytes_read);
+        add(&mut self.bytes_written, other.bytes_written);
+        add(&mut self.cache_hits, other.cache_hits);
+        add(&mut self.reads, other.reads);
+        add(&mut self.sync_ns, other.sync_ns);
     }
 }
 
@@ -237,7 +249,7 @@ pub struct Series {
 impl Series {
     pub fn new(prefixes_max: usize) -> Series {
         let mut series = Series {
-            prefixes_max: prefixes_max.min(1000),
+            prefixes_max: prefixes_max.min(Limits::PREFIXES_MAX),
             numbers: HashMap::default(),
             prefixes: Vec::new(),
             places: Vec::new(),
@@ -328,7 +340,7 @@ impl Series {
             *place = self.sums.len() as u16;
         }
         let sums = &mut self.sums[usize::from(*place) - 1];
-        sums.things += things;
+        sums.things = sums.things.saturating_add(things);
         sums.total_ns = sums.total_ns.saturating_add(duration_ns);
         sums.cost.add(cost);
         sums.durations.record(duration_ns);
@@ -341,20 +353,12 @@ impl Series {
 
     /// A prefix as text: its steps, joined by `/`.
     pub fn text(&self, prefix: usize) -> String {
-        let (mut rest, mut text) = (&*self.prefixes[prefix], String::new());
-        while let Some((length, after)) = rest.split_first() {
+        let mut rest = &*self.prefixes[prefix];
+        text::path(std::iter::from_fn(|| {
+            let (length, after) = rest.split_first()?;
             let (step, after) = after.split_at(usize::from(*length));
-            if !text.is_empty() {
-                text.push('/');
-            }
-            match std::str::from_utf8(step) {
-                Ok(step) => text.push_str(step),
-                Err(_) => step.iter().for_each(|byte| {
-                    let _ = write!(text, "{byte:02x}");
-                }),
-            }
             rest = after;
-        }
-        text
+            Some(step)
+        }))
     }
 }

@@ -60,3 +60,21 @@ impl Draft {
         tables.remove(&name)
     }
 }
+
+/// The updates as a batch; none when the trace does not have a value that was written apart.
+pub fn batch(updates: &[KeyUpdate]) -> Option<Batch> {
+    let mut batch = Batch::new();
+    for update in updates {
+        match update {
+            KeyUpdate::Insert(key, value) => batch.insert(key, value),
+            KeyUpdate::Delete(key) => batch.delete(key),
+            KeyUpdate::Upsert(key, value) => batch.upsert(key, value),
+            KeyUpdate::DeleteRange(lower, upper) => {
+                let bounds = (lower.as_ref(), upper.as_ref());
+                batch.delete_range(bounds.0.map(Vec::as_slice), bounds.1.map(Vec::as_slice))
+            }
+            KeyUpdate::Large(_) => return None,
+        };
+    }
+    Some(batch)
+}

@@ -186,10 +186,12 @@ impl ToRows {
     }
 
     fn drop_handle(&mut self, handle: u64) {
-        if let Some(before) = self.contexts.remove(&handle)
-            && let Some(holders) = self.holders.get_mut(&before)
-        {
+        let Some(before) = self.contexts.remove(&handle) else { return };
+        if let Some(holders) = self.holders.get_mut(&before) {
             *holders -= 1;
+            if *holders == 0 {
+                self.holders.remove(&before);
+            }
         }
     }
 

@@ -10,9 +10,9 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use varvite::context::{CommitHash, CommitInfo, Limits, Merge, Order, Store, Tree};
 use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate};
-use varvite::{Batch, Error, Kind, Result, Session, Table, TableOptions, View};
+use varvite::{Error, Kind, Result, Session, Table, TableOptions, View};
 
-use super::drafts::Draft;
+use super::drafts::{Draft, batch};
 use super::{shown, walks};
 use crate::timings::Latency;
 
@@ -53,7 +53,7 @@ pub struct Replay {
     store: Option<Store>,
     /// Whether commits are only hashed, because nothing is written to the store.
     reads_only: bool,
-    /// Whether calls are left out that take commits away, or change which ones stay or what they are called.
+    /// Whether calls are left out that take commits or tables away, or change which ones stay or what they are called.
     keeps_all: bool,
     /// The commit that is waited for, before which nothing is run.
     begins_at: Option<CommitHash>,
@@ -124,8 +124,8 @@ impl Replay {
         self
     }
 
-    /// Leaves out what takes commits away, or changes which ones stay or what they are called: collections, pins,
-    /// clearings, branches.
+    /// Leaves out what takes commits or tables away, or changes which ones stay or what they are called: collections,
+    /// pins, clearings, branches, deletes of tables.
     #[must_use]
     pub fn keeps_all(mut self) -> Replay {
         self.keeps_all = true;
@@ -237,7 +237,7 @@ impl Replay {
                 action: action.name(),
                 calls: durations.len(),
                 total_ms: *total_ns as f64 / 1e6,
-                latency: Latency::of(durations, *total_ns),
+                latency: Latency::of(durations, durations.len(), *total_ns),
             })
             .collect();
         actions.sort_by(|left, right| right.total_ms.total_cmp(&left.total_ms));
@@ -681,6 +681,19 @@ impl Replay {
             (Action::Write, [Argument::Handle(handle), Argument::Updates(updates)]) => {
                 return self.write_draft(*handle, updates);
             }
+            (Action::DeleteTable, [Argument::Bytes(name)]) => {
+                let (name, session) = (text(name)?, self.session.as_ref());
+                let session = session.expect("it was looked for");
+                // Without a log there are none, and the next one of the name is new anyway.
+                let is_live = session.live_tables().is_ok_and(|it| it.iter().any(|it| it == name));
+                if self.keeps_all || !is_live {
+                    return Ok(None);
+                }
+                self.timed(action, |replay| {
+                    replay.session.as_ref().expect("it was looked for").delete_table(name)
+                })?;
+                Answer::Nothing
+            }
             // Which tables it had is not recorded.
             (Action::SaveSnapshot, [Argument::Bytes(_)]) => return Ok(None),
             _ => return Err(odd()),
@@ -773,22 +786,4 @@ impl Replay {
 
 fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|_| odd())
-}
-
-/// The updates as a batch; none when the trace does not have a value that was written apart.
-fn batch(updates: &[KeyUpdate]) -> Option<Batch> {
-    let mut batch = Batch::new();
-    for update in updates {
-        match update {
-            KeyUpdate::Insert(key, value) => batch.insert(key, value),
-            KeyUpdate::Delete(key) => batch.delete(key),
-            KeyUpdate::Upsert(key, value) => batch.upsert(key, value),
-            KeyUpdate::DeleteRange(lower, upper) => {
-                let bounds = (lower.as_ref(), upper.as_ref());
-                batch.delete_range(bounds.0.map(Vec::as_slice), bounds.1.map(Vec::as_slice))
-            }
-            KeyUpdate::Large(_) => return None,
-        };
-    }
-    Some(batch)
 }

@@ -3,6 +3,8 @@
 use varvite::context::hash;
 use varvite::trace::{Answer, Argument, Call};
 
+use crate::text;
+
 /// An answer, for people.
 pub fn answer(answer: &Answer) -> String {
     match answer {
@@ -18,12 +20,9 @@ pub fn answer(answer: &Answer) -> String {
 /// What a call was on, for people.
 pub fn place(call: &Call) -> String {
     let shown = call.arguments.iter().find_map(|argument| match argument {
-        Argument::Path(path) => {
-            let steps = path.iter().map(|step| step.escape_ascii().to_string());
-            Some(steps.collect::<Vec<_>>().join("/"))
-        }
+        Argument::Path(path) => Some(text::path(path.iter().map(Vec::as_slice))),
         Argument::Hash(bytes) => Some(hash::to_text(bytes)),
-        Argument::Bytes(bytes) => Some(bytes.escape_ascii().to_string()),
+        Argument::Bytes(bytes) => Some(text::shown(bytes)),
         _ => None,
     });
     shown.unwrap_or_default()

@@ -8,6 +8,7 @@ use serde::Serialize;
 use varvite::Result;
 use varvite::trace::{Action, Argument, Call, Face, Trace, TraceEnd};
 
+use crate::text;
 use crate::timings::Latency;
 
 /// Points of a line over time.
@@ -21,7 +22,7 @@ const PREFIXES_MAX: usize = 200;
 pub struct Summary {
     /// What the trace is called.
     pub name: String,
-    /// Calls.
+    /// Calls, as `actions` have them: without what the host said of itself, and what it let go of.
     pub calls: u64,
     /// Of them, those that failed.
     pub failed: u64,
@@ -35,7 +36,7 @@ pub struct Summary {
     pub busy_seconds: f64,
     /// Calls a second.
     pub calls_per_second: f64,
-    /// Commits of contexts, or what the host marked where there are none.
+    /// Commits of contexts, or what the host marked where there are none; without those under a mark `load`.
     pub blocks: u64,
     /// Blocks a second.
     pub blocks_per_second: f64,
@@ -169,7 +170,8 @@ impl Grid {
             for pair in parts.chunks(2) {
                 let mut joined = BTreeMap::new();
                 for (action, ns) in pair.iter().flatten() {
-                    *joined.entry(*action).or_default() += ns;
+                    let sum: &mut u64 = joined.entry(*action).or_default();
+                    *sum = sum.saturating_add(*ns);
                 }
                 self.parts.push(joined);
             }
@@ -219,6 +221,11 @@ impl Sums {
         *max_ns = call.duration_ns.max(*max_ns);
     }
 
+    /// A class of the histogram holds no more than 32 bits.
+    fn calls(&self) -> u64 {
+        self.decades.iter().map(|(calls, ..)| calls).sum()
+    }
+
     fn ranges(&self, action: Action) -> impl Iterator<Item = Range> {
         let filled = self.decades.iter().enumerate().filter(|(_, (calls, ..))| *calls > 0);
         filled.map(move |(at, (calls, total_ns, max_ns))| Range {
@@ -240,11 +247,11 @@ impl Sums {
             },
             action: action.name(),
             prefix: prefix.to_owned(),
-            calls: self.durations.len(),
+            calls: self.calls(),
             bytes_given: self.bytes_given,
             found: self.found,
             total_ms: self.total_ns as f64 / 1e6,
-            latency: Latency::of(&self.durations, self.total_ns),
+            latency: Latency::of(&self.durations, self.calls(), self.total_ns),
         }
     }
 }
@@ -261,6 +268,8 @@ struct Ended {
     total_ns: u64,
     commit_ns: u64,
 }
+
+const NOTHING: Ended = Ended { end_ns: 0, calls: 0, total_ns: 0, commit_ns: 0 };
 
 /// Adds up the calls of a trace.
 #[derive(Debug)]
@@ -290,6 +299,9 @@ const SAMPLED_NAMES_MAX: usize = 64;
 
 /// Bytes of a step of a prefix, and of the name of a sample.
 const NAME_BYTES: usize = 128;
+
+/// What a host marks that makes what its blocks begin with.
+const LOAD: &str = "load";
 
 /// Samples of one name: each stands for as many, which double when there would be too many points. It is the largest of
 /// them, so that no peak is lost; where a number only grows it is the last one.
@@ -337,7 +349,6 @@ impl Series {
 
 impl Adding {
     fn new() -> Adding {
-        let nothing = Ended { end_ns: 0, calls: 0, total_ns: 0, commit_ns: 0 };
         Adding {
             calls: 0,
             failed: 0,
@@ -349,7 +360,7 @@ impl Adding {
             commits: Vec::new(),
             marks: Vec::new(),
             names: [Vec::new(), Vec::new()],
-            under_way: [nothing; 2],
+            under_way: [NOTHING; 2],
             mark: None,
             samples: BTreeMap::new(),
             grid: Grid { width_ns: 1_000_000, parts: Vec::new() },
@@ -358,16 +369,17 @@ impl Adding {
 
     fn add(&mut self, call: &Call) {
         let end_ns = call.start_ns.saturating_add(call.duration_ns);
-        self.calls += 1;
-        self.failed += u64::from(call.answer == varvite::trace::Answer::Failed);
         self.end_ns = self.end_ns.max(end_ns);
         match (call.action, &call.arguments[..]) {
             (Action::Mark, [Argument::Bytes(name)]) => {
                 let name = clipped(name);
                 if let Some(before) = self.mark.replace(name) {
+                    if before == LOAD {
+                        self.under_way[0] = NOTHING;
+                    }
                     self.end_block(1, end_ns, before);
                 }
-                self.under_way[1] = Ended { end_ns: 0, calls: 0, total_ns: 0, commit_ns: 0 };
+                self.under_way[1] = NOTHING;
                 return;
             }
             (Action::Sample, [Argument::Bytes(name), Argument::Number(number)]) => {
@@ -381,6 +393,8 @@ impl Adding {
             (Action::Release, _) => return,
             _ => {}
         }
+        self.calls += 1;
+        self.failed += u64::from(call.answer == varvite::trace::Answer::Failed);
         self.time(call);
         if call.depth == 0 {
             self.busy_ns = self.busy_ns.saturating_add(call.duration_ns);
@@ -424,7 +438,8 @@ impl Adding {
             _ => None,
         });
         if let Some(path) = path {
-            return Some(path.iter().take(2).map(|it| clipped(it)).collect::<Vec<_>>().join("/"));
+            let steps = path.iter().take(2).map(|it| clipped(it).replace('/', "\\x2f"));
+            return Some(text::joined(steps));
         }
         match &call.arguments[..] {
             [Argument::Handle(handle), ..] if call.action.face() == Face::Table => {
@@ -435,7 +450,11 @@ impl Adding {
     }
 
     fn end_block(&mut self, kind: usize, end_ns: u64, name: String) {
-        let ended = Ended { end_ns, ..self.under_way[kind] };
+        let ended = Ended { end_ns, ..std::mem::replace(&mut self.under_way[kind], NOTHING) };
+        let is_load = if kind == 0 { self.mark.as_deref() == Some(LOAD) } else { name == LOAD };
+        if is_load {
+            return;
+        }
         let blocks = if kind == 0 { &mut self.commits } else { &mut self.marks };
         let (number, names) = (blocks.len() as u64, &mut self.names[kind]);
         blocks.push(ended);
@@ -444,7 +463,6 @@ impl Adding {
             names.truncate(WORST - 1);
             names.insert(at, (ended.total_ns, number, name));
         }
-        self.under_way[kind] = Ended { end_ns: 0, calls: 0, total_ns: 0, commit_ns: 0 };
     }
 
     fn summary(mut self, name: &str, end: TraceEnd) -> Summary {
@@ -487,7 +505,7 @@ impl Adding {
             calls_per_second: per_second(self.calls as usize),
             blocks: blocks.len() as u64,
             blocks_per_second: per_second(blocks.len()),
-            block_latency: Latency::of(&durations, total_ns),
+            block_latency: Latency::of(&durations, blocks.len() as u64, total_ns),
             actions: rows(self.actions.iter().map(|(action, it)| it.row(*action, "")).collect()),
             prefixes: rows(
                 self.prefixes
@@ -509,19 +527,9 @@ impl Adding {
     }
 }
 
-/// A name as it is shown: of a long one its begin, and of one that is no text its bytes.
+/// A name as it is shown: of a long one its begin, and of what is no text its bytes.
 fn clipped(name: &[u8]) -> String {
-    let start = &name[..name.len().min(NAME_BYTES)];
-    let (text, is_text) = match std::str::from_utf8(start) {
-        Ok(text) => (text, true),
-        // A letter that was cut is left out.
-        Err(error) if error.error_len().is_none() && start.len() < name.len() => {
-            (std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or(""), true)
-        }
-        Err(_) => ("", false),
-    };
-    let text = if is_text { text.to_owned() } else { start.escape_ascii().to_string() };
-    if start.len() < name.len() { text + "…" } else { text }
+    text::clipped(name, NAME_BYTES)
 }
 
 fn bytes_given(argument: &Argument) -> u64 {

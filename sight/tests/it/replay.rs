@@ -9,7 +9,7 @@ use varvite::context::{
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::trace::{Recorder, Trace};
-use varvite::{Batch, Error, Kind, Log, Session, SessionOptions, TableOptions, Tables};
+use varvite::{Batch, Error, Kind, Log, OpenTable, Session, SessionOptions, TableOptions, Tables};
 use varvite_sight::trace::irmin::{FromRows, ToRows};
 use varvite_sight::trace::{Outcome, Replay};
 
@@ -434,4 +434,44 @@ fn branches_of_a_store_that_is_kept_stay() {
     for name in [&b"main"[..], b"old"] {
         assert_eq!(own.branch(name).unwrap(), mine);
     }
+}
+
+/// A program that lets go of a live table, opens it again, deletes it and makes another of its name.
+#[test]
+fn live_tables_are_opened_again_and_deleted_as_they_were() {
+    let load = Load::new(1);
+    let with =
+        |recorder| SessionOptions { log: Log::Written, recorder, ..SessionOptions::default() };
+    let options = with(Some(load.recorder.clone()));
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    table.update(Batch::new().insert(b"k", b"1")).unwrap();
+    drop(table);
+    let table = session.open_table("t", &OpenTable::default()).unwrap();
+    assert!(table.get(b"k").unwrap().is_some());
+    drop(table);
+    session.delete_table("t").unwrap();
+    let table = session.create_table("t", TableOptions::default()).unwrap();
+    assert!(table.get(b"k").unwrap().is_none());
+    drop(table);
+    drop(session);
+    load.recorder.finish().unwrap();
+    for (log, skipped) in [(Log::Written, 0), (Log::None, 1)] {
+        let options = SessionOptions { log, ..with(None) };
+        let own = Session::create(MemoryDisk::seeded(2), options).unwrap();
+        let outcome = load.replay(None, Some(own));
+        // Without a log no table is opened again: that answer is another.
+        let mismatches = u64::from(log == Log::None);
+        assert_eq!((outcome.mismatches, outcome.skipped), (mismatches, skipped), "{outcome:?}");
+    }
+    // A table that somebody has stays.
+    let own = Session::create(MemoryDisk::seeded(2), with(None)).unwrap();
+    drop(own.create_table("t", TableOptions::default()).unwrap());
+    let mut replay = Replay::new(None, Some(own), TableOptions::default(), || 0).keeps_all();
+    let mut trace = Trace::open(&*load.traces, "t").unwrap();
+    while let Some(call) = trace.next_call().unwrap() {
+        replay.call(&call).unwrap();
+    }
+    assert_eq!(replay.outcome().skipped, 1);
+    assert_eq!(replay.end().1.unwrap().live_tables().unwrap(), ["t"]);
 }

@@ -113,6 +113,54 @@ fn what_only_the_second_run_used_got_worse() {
 }
 
 #[test]
+fn calls_are_what_actions_have_and_what_is_loaded_is_no_block() {
+    let recording = recording(&[]);
+    let recorder = Some(recording.recorder.clone());
+    let options = varvite::context::Options { recorder, ..varvite::context::Options::default() };
+    let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
+    let info = varvite::context::CommitInfo::default();
+    recording.recorder.mark("load");
+    let mut tree = store.empty_tree();
+    for number in 0..10_u8 {
+        if number == 7 {
+            // Not yet committed, and of the load all the same.
+            tree.add(&["last"], b"loaded").unwrap();
+            recording.recorder.mark("blocks");
+        }
+        tree.add(&["number"], &[number]).unwrap();
+        store.commit(&mut tree, &info).unwrap();
+        recording.recorder.sample("cpu_ns", 7);
+    }
+    drop(tree);
+    let summary = recording.summary("run");
+    assert_eq!(summary.calls, summary.actions.iter().map(|it| it.calls).sum::<u64>());
+    assert_eq!(summary.calls, 1 + 10 + 1 + 10);
+    assert_eq!(summary.blocks, 3);
+    assert!(summary.worst_blocks.iter().all(|it| it.calls == 2), "{:?}", summary.worst_blocks);
+    assert_eq!(summary.timeline.iter().map(|it| it.blocks).sum::<u64>(), 3);
+}
+
+#[test]
+fn prefixes_that_differ_are_told_apart() {
+    let recording = recording(&[]);
+    let recorder = Some(recording.recorder.clone());
+    let options = varvite::context::Options { recorder, ..varvite::context::Options::default() };
+    let store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
+    let mut tree = store.empty_tree();
+    let paths: [&[&[u8]]; 6] =
+        [&[b"\xff"], &[b"\\xff"], &[b"a/b"], &[b"a", b"b"], &["c\u{202e}".as_bytes()], &[b"c"]];
+    for path in paths {
+        tree.add(path, b"value").unwrap();
+    }
+    drop(tree);
+    let summary = recording.summary("run");
+    let adds = summary.prefixes.iter().filter(|it| it.action == "add");
+    let names: std::collections::BTreeSet<_> = adds.map(|it| it.prefix.as_str()).collect();
+    assert_eq!(names.len(), paths.len(), "{names:?}");
+    assert!(!summary_page(&summary).contains('\u{202e}'));
+}
+
+#[test]
 fn failures_and_rates_are_compared() {
     let run = |blocks: u64, width: u64, is_failing: bool| {
         let recording = recording(&[]);

@@ -1,5 +1,6 @@
 //! Timings of both faces: what is told apart, what it adds up to, and what bounds it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -76,15 +77,28 @@ fn tables_are_told_apart_by_name_with_what_they_cost() {
     first.update(Batch::new().insert(b"a", &[1; 100]).insert(b"b", b"2")).unwrap();
     assert!(first.get(b"a").unwrap().is_some());
     assert!(second.view().lookup(&[b"a", b"b"]).unwrap().get(0).is_none());
+    assert_eq!(first.iter().count(), 2);
     timings.end_block("level 7");
+    let tables = session.share(vec![first]).unwrap();
+    let mut transaction = tables.begin();
+    transaction.batch("first").unwrap().insert(b"c", b"3");
+    transaction.commit().unwrap();
+    timings.end_block("level 8");
 
     let report = timings.report();
     let update = action(&report, "update", "first");
-    assert_eq!((update.face, update.calls, update.things), ("table", 1, 2));
+    assert_eq!((update.face, update.calls, update.things), ("table", 2, 3));
     assert!(update.bytes_written >= 101 && update.sync_ms > 0.0, "{update:?}");
-    assert_eq!(action(&report, "lookup", "first").calls, 1);
+    assert_eq!(action(&report, "get", "first").calls, 1);
+    assert_eq!(action(&report, "range", "first").things, 2);
+    let transaction = action(&report, "transaction", "");
+    assert_eq!((transaction.calls, transaction.things), (1, 1));
+    // The time of its commit counts once.
+    let block = report.worst_blocks.iter().find(|it| it.name == "level 8").unwrap();
+    let of = |name: &str| block.actions.iter().find(|it| it.action == name).unwrap().total_ms;
+    assert!(of("transaction") >= of("update"), "{block:?}");
+    assert!((block.total_ms - of("update")).abs() < 1e-9, "{block:?}");
     assert_eq!(action(&report, "lookup", "second").things, 2);
-    assert_eq!(report.worst_blocks[0].name, "level 7");
     timings.reset();
     assert!(timings.report().actions.is_empty());
 }
@@ -118,6 +132,49 @@ fn prefixes_and_blocks_are_bounded_and_nothing_is_lost() {
     assert_eq!(action(&report, "add", "top/2/x").calls, 1);
     let worst: Vec<_> = report.worst_blocks.iter().map(|it| it.name.as_str()).collect();
     assert_eq!((report.blocks, worst), (100, vec!["99", "98"]));
+}
+
+#[test]
+fn prefixes_that_differ_look_different() {
+    let timings = timings(Limits { prefixes: usize::MAX, ..Limits::default() });
+    let all: [&[&[u8]]; 9] = [
+        &[b"\xff"],
+        &[b"ff"],
+        &[b"\\xff"],
+        &[b"a/b"],
+        &[b"a", b"b"],
+        &["ab\u{202e}".as_bytes()],
+        &[b"ab"],
+        &[b""],
+        &[],
+    ];
+    for prefix in all {
+        add(&*timings, prefix, 1);
+    }
+    let report = timings.report();
+    let names: BTreeSet<_> = report.actions.iter().map(|it| it.prefix.as_str()).collect();
+    assert_eq!(names.len(), all.len(), "{names:?}");
+    assert!(names.contains("\\xff") && names.contains("a/b") && names.contains("a\\x2fb"));
+    assert!(names.iter().all(|it| !it.contains('\u{202e}')), "{names:?}");
+    // What is asked for beyond what there is.
+    for prefix in 0..2 * Limits::PREFIXES_MAX {
+        add(&*timings, &[prefix.to_string().as_bytes()], 1);
+    }
+    assert_eq!(timings.report().actions.len(), Limits::PREFIXES_MAX + 1);
+}
+
+#[test]
+fn costs_and_times_without_measure_are_added_up() {
+    let timings = timings(Limits::default());
+    let mut cost = Cost::default();
+    (cost.bytes_read, cost.sync_ns, cost.page_misses) = (u64::MAX, u64::MAX, u64::MAX);
+    for prefix in ["a", "b"] {
+        for _ in 0..2 {
+            timings.record(Operation::Find, &[prefix.as_bytes()], u64::MAX, &cost);
+        }
+    }
+    let report = timings.report();
+    assert_eq!((report.totals[0].bytes_read, report.totals[0].calls), (u64::MAX, 4));
 }
 
 #[test]

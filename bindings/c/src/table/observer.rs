@@ -24,6 +24,12 @@ pub const VARVITE_OPERATION_OPEN_SNAPSHOT: u32 = 4;
 pub const VARVITE_OPERATION_LOG: u32 = 5;
 /// A checkpoint written; the count is its live tables.
 pub const VARVITE_OPERATION_CHECKPOINT: u32 = 6;
+/// The value of one key; the count is 1.
+pub const VARVITE_OPERATION_GET: u32 = 7;
+/// Steps of a cursor in one direction, told when they end; the count is the keys that they gave.
+pub const VARVITE_OPERATION_RANGE: u32 = 8;
+/// A transaction from its begin to its end, with what the program did meanwhile; the count is the operations that it wrote.
+pub const VARVITE_OPERATION_TRANSACTION: u32 = 9;
 /// An operation that a later release added.
 pub const VARVITE_OPERATION_OTHER: u32 = 1000;
 
@@ -82,6 +88,9 @@ impl Observer for HostObserver {
             Operation::OpenSnapshot => VARVITE_OPERATION_OPEN_SNAPSHOT,
             Operation::Log => VARVITE_OPERATION_LOG,
             Operation::Checkpoint => VARVITE_OPERATION_CHECKPOINT,
+            Operation::Get => VARVITE_OPERATION_GET,
+            Operation::Range => VARVITE_OPERATION_RANGE,
+            Operation::Transaction => VARVITE_OPERATION_TRANSACTION,
             _ => VARVITE_OPERATION_OTHER,
         };
         let user = self.released.pointer();

@@ -128,8 +128,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     Ok(verdict)
 }
 
-/// What the demo runs in `folder`, small enough to be over soon.
-pub fn small(folder: &Path) -> Result<Report> {
+/// What the demo runs in `folder`, or in memory, small enough to be over soon; every call is written down in `trace`, if
+/// there is a name for it.
+pub fn small(folder: Option<&Path>, trace: Option<PathBuf>) -> Result<Report> {
     let arguments = Arguments {
         accounts: 20_000,
         blocks: 50,
@@ -139,7 +140,7 @@ pub fn small(folder: &Path) -> Result<Report> {
         deletes: 10,
         simulate: 0,
         seed: 42,
-        memory: false,
+        memory: folder.is_none(),
         dir: None,
         objects_mib: 64,
         hashes_mib: 56,
@@ -147,9 +148,9 @@ pub fn small(folder: &Path) -> Result<Report> {
         collect_every: None,
         keep: None,
         reader: false,
-        sight: sight::Flags::default(),
+        sight: sight::Flags { trace, ..sight::Flags::default() },
     };
-    work(&arguments, Some(folder))
+    work(&arguments, folder)
 }
 
 /// The last hash of [`small`], as two other engines computed it.
@@ -268,6 +269,8 @@ fn measure(
     let mut tree = Tree::empty(store.configuration());
     let (mut last, mut level) = (None, 0);
     let cpu = cpu_ns();
+    // What is committed now is none of the blocks that a summary of the recording counts.
+    seen.tracing.mark("load");
     while workload.accounts() < arguments.accounts {
         workload.load(&mut tree, arguments.accounts)?;
         level += 1;
@@ -278,6 +281,7 @@ fn measure(
     let load_hash = hash::to_text(&last);
     let (mut blocks, mut commits) = (Samples::default(), 0.0);
     let (before, writes) = (store.stats(), workload.writes);
+    seen.tracing.mark("blocks");
     let (mut cpu, mut simulated_cpu) = (0, 0);
     if let Some(timings) = seen.timings {
         timings.reset();

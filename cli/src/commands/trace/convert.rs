@@ -1,7 +1,7 @@
 //! `varvite trace convert`: Irmin's traces of actions as varvite's, and the other way.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -11,14 +11,14 @@ use varvite::irmin_pack::trace as rows;
 use varvite_sight::trace::Replay;
 use varvite_sight::trace::irmin::{FromRows, ToRows};
 
-use super::{open, told};
+use super::{Rows, open, rows_of, told};
 use crate::exit::{Outcome, Verdict};
 use crate::input;
 
 use crate::print::{self, Format};
 use crate::progress::is_quiet;
 use crate::sight::{Tracing, monotonic_ns};
-use crate::system::files;
+use crate::system::files::NewFile;
 
 /// Turn a trace of Irmin's benchmarks into one of varvite, or one of varvite into Irmin's
 ///
@@ -47,10 +47,8 @@ struct Report {
 
 /// Writes the other trace and prints what it has.
 pub fn run(arguments: &Convert, format: Format) -> Outcome {
-    let name = arguments.file.display().to_string();
-    let bytes = input::read(&arguments.file, &name)?;
-    let report = if rows::is_trace(&bytes) {
-        from_irmin(arguments, &name, &bytes).map_err(|error| told(&arguments.file, error))?
+    let report = if rows::is_trace(&input::start(&arguments.file)?) {
+        from_irmin(arguments).map_err(|error| told(&arguments.file, error))?
     } else {
         to_irmin(arguments)?
     };
@@ -87,27 +85,28 @@ fn left_out(report: &Report) -> String {
     text
 }
 
-fn from_irmin(arguments: &Convert, name: &str, bytes: &[u8]) -> varvite::Result<Report> {
+fn from_irmin(arguments: &Convert) -> varvite::Result<Report> {
+    let rows = rows_of(&arguments.file)?;
     let tracing = Tracing::to(Some(&arguments.out), None)?;
     // The trace of a part would keep the same command from running again.
-    let report = replayed(tracing, name, bytes);
+    let report = replayed(tracing, &arguments.file, rows);
     report.inspect_err(|_| drop(std::fs::remove_file(&arguments.out)))
 }
 
-fn replayed(tracing: Tracing, name: &str, bytes: &[u8]) -> varvite::Result<Report> {
+fn replayed(tracing: Tracing, file: &Path, mut rows: Rows) -> varvite::Result<Report> {
     let options = Options { recorder: tracing.recorder(), ..Options::default() };
     let store = Store::create(MemoryDisk::seeded(1), options)?;
     let mut replay = Replay::new(Some(store), None, varvite::TableOptions::default(), monotonic_ns);
-    let cut_bytes = rows::cut_bytes(name, bytes)?;
-    if cut_bytes > 0 && !is_quiet() {
-        complain!("warning: {name} was cut: its last {cut_bytes} bytes are no whole row");
-    }
     let (mut from, mut count) = (FromRows::default(), 0);
-    for row in rows::rows(name, bytes)? {
+    for row in rows.by_ref() {
         count += 1;
         for call in from.calls(&row?)? {
             replay.call_of_rows(&call)?;
         }
+    }
+    let (name, cut_bytes) = (file.display(), rows.cut_bytes());
+    if cut_bytes > 0 && !is_quiet() {
+        complain!("warning: {name} was cut: its last {cut_bytes} bytes are no whole row");
     }
     let found = replay.outcome();
     drop(replay.end());
@@ -125,14 +124,21 @@ fn replayed(tracing: Tracing, name: &str, bytes: &[u8]) -> varvite::Result<Repor
 
 fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
     let mut trace = open(&arguments.file)?;
-    let (mut to, mut rows) = (ToRows::default(), Vec::new());
+    let mut out = NewFile::create(&arguments.out)?;
+    out.write(&rows::begin())?;
+    let (mut to, mut count, mut bytes) = (ToRows::default(), 0, Vec::new());
     while let Some(call) = trace.next_call().map_err(|error| told(&arguments.file, error))? {
-        rows.extend(to.rows(&call));
+        bytes.clear();
+        for row in to.rows(&call) {
+            rows::append(&row, &mut bytes);
+            count += 1;
+        }
+        out.write(&bytes)?;
     }
-    files::write_new(&arguments.out, &rows::encode(&rows))?;
+    out.finish()?;
     Ok(Report {
         calls: trace.end().calls,
-        rows: rows.len() as u64,
+        rows: count,
         left_out: to.left_out.calls(),
         left_out_following: to.left_out.following,
         left_out_by_action: to.left_out.by_action,

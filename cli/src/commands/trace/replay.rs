@@ -10,12 +10,13 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::irmin_pack::{self as irmin, trace as rows};
-use varvite::trace::{Call, Face};
+use varvite::trace::{Action, Argument, Call, Face, Recorder};
 use varvite::{Error, Result, Session, SessionOptions, TableOptions, Verify};
 use varvite_sight::trace::irmin::FromRows;
 use varvite_sight::trace::{Outcome as Found, Replay};
 
-use super::{open, told};
+use super::settings::{Setting, Settled};
+use super::{Rows, open, rows_of, told};
 use crate::commands::replay::blocks::IndexKind;
 use crate::exit::{Outcome, Verdict};
 use crate::flags::LogKind;
@@ -38,7 +39,7 @@ pub struct Arguments {
     /// memory]
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
-    /// Run what takes commits away or moves branches, as collections and clearings, also on a context that was there
+    /// Run what takes commits or tables away or moves branches, as collections and clearings, also on a store that was there
     /// before
     #[arg(long)]
     collect: bool,
@@ -62,6 +63,13 @@ pub struct Arguments {
     /// Memory for nodes of a context, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 84, value_parser = clap::value_parser!(u64).range(0..1 << 20))]
     objects_mib: u64,
+    /// Folder of the lower layer of the context, if that is an archive
+    #[arg(long, value_name = "DIR", requires = "store")]
+    lower: Option<PathBuf>,
+    /// Give an option of the library a number, as `pages_bytes=16777216`, under its name there; may be repeated. Those of tables
+    /// count for tables that are made
+    #[arg(long = "set", value_name = "OPTION=NUMBER")]
+    settings: Vec<Setting>,
     /// Run every call on this store too: a new one, or one of varvite or of Irmin that has the commits; one of Irmin
     /// is only read
     #[arg(long, value_name = "DIR")]
@@ -69,6 +77,9 @@ pub struct Arguments {
     /// Which objects a new context beside it finds by hash
     #[arg(long, value_enum, default_value_t)]
     beside_index: IndexKind,
+    /// The same as --set for the store beside it, which has none of those
+    #[arg(long = "beside-set", value_name = "OPTION=NUMBER", requires = "beside")]
+    beside_settings: Vec<Setting>,
     /// Write down the replay too
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -105,15 +116,14 @@ struct Beside {
 /// Where calls come from.
 enum Source {
     Ours(PathBuf, Box<varvite::trace::Trace>),
-    Irmin(String, Vec<u8>),
+    Irmin(PathBuf, Box<Rows>),
 }
 
 impl Source {
     fn open(file: &Path) -> Result<Source> {
         if rows::is_trace(&input::start(file)?) {
-            let name = file.display().to_string();
-            let bytes = input::read(file, &name)?;
-            return Ok(Source::Irmin(name, bytes));
+            let rows = rows_of(file).map_err(|error| told(file, error))?;
+            return Ok(Source::Irmin(file.to_owned(), Box::new(rows)));
         }
         open(file).map(|trace| Source::Ours(file.to_owned(), Box::new(trace)))
     }
@@ -127,15 +137,14 @@ impl Source {
                 }
                 Ok(trace.end().cut_bytes)
             }
-            Source::Irmin(name, bytes) => {
+            Source::Irmin(file, rows) => {
                 let mut from = FromRows::default();
-                let told = |error| told(Path::new(name), error);
-                for row in rows::rows(name, bytes).map_err(told)? {
-                    for call in from.calls(&row.map_err(told)?)? {
+                for row in rows.by_ref() {
+                    for call in from.calls(&row.map_err(|error| told(file, error))?)? {
                         each(&call, false)?;
                     }
                 }
-                rows::cut_bytes(name, bytes).map_err(told)
+                Ok(rows.cut_bytes())
             }
         }
     }
@@ -156,9 +165,10 @@ impl Source {
 fn target(
     place: Option<&Path>,
     faces: (bool, bool),
-    options: &Options,
+    settled: &Settled,
     arguments: &Arguments,
 ) -> Result<Replay> {
+    let options = &settled.context;
     let snapshot = arguments.snapshot.as_deref();
     let both = faces.0 && faces.1;
     let within =
@@ -177,11 +187,12 @@ fn target(
         }
     }
     if faces.1 {
-        let recorder = options.recorder.clone();
-        let log = arguments.log.into();
-        let own = SessionOptions { recorder, log, ..SessionOptions::default() };
+        let own = settled.session.clone();
         session = Some(match within("tables") {
-            Some(place) => tables::open_or_create(&place, own)?,
+            Some(place) => {
+                was_there |= place.join("session").exists();
+                tables::open_or_create(&place, own)?
+            }
             None => Session::create(MemoryDisk::seeded(1), own)?,
         });
     }
@@ -198,7 +209,7 @@ fn target(
         }
         _ => Vec::new(),
     };
-    let mut replay = Replay::new(context, session, TableOptions::utxo(), monotonic_ns);
+    let mut replay = Replay::new(context, session, settled.table.clone(), monotonic_ns);
     replay = replay.with_tables(opened);
     if let Some(commit) = found {
         replay = replay.begins_at(commit);
@@ -239,6 +250,29 @@ fn index(kind: IndexKind) -> Index {
     }
 }
 
+/// What the store is opened with, and the one beside it.
+fn settled(arguments: &Arguments, recorder: Option<Arc<Recorder>>) -> Result<(Settled, Settled)> {
+    let lower = match &arguments.lower {
+        Some(lower) => Some(folder::disk(lower)? as Arc<dyn Disk>),
+        None => None,
+    };
+    let context = Options {
+        index: index(arguments.index),
+        objects_bytes: arguments.objects_mib << 20,
+        recorder: recorder.clone(),
+        ..Options::default()
+    };
+    let session =
+        SessionOptions { recorder, log: arguments.log.into(), ..SessionOptions::default() };
+    let own = Settled { context, session, table: TableOptions::utxo() };
+    let mut beside = own.clone();
+    beside.context.index = index(arguments.beside_index);
+    (beside.context.recorder, beside.session.recorder) = (None, None);
+    let mut own = own.with(&arguments.settings)?;
+    own.context.lower = lower;
+    Ok((own, beside.with(&arguments.beside_settings)?))
+}
+
 /// Replays the trace and prints what came out.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let faces = Source::faces(&arguments.file)?;
@@ -251,21 +285,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         return Err(Error::invalid(why).into());
     }
     let mut tracing = sight::Tracing::to(arguments.trace.as_deref(), arguments.store.as_deref())?;
-    let options = Options {
-        index: index(arguments.index),
-        objects_bytes: arguments.objects_mib << 20,
-        recorder: tracing.recorder(),
-        ..Options::default()
-    };
+    let (settled, beside_settled) = settled(arguments, tracing.recorder())?;
     let place = arguments.store.as_deref();
-    let mut replay = target(place, faces, &options, arguments)?;
+    let mut replay = target(place, faces, &settled, arguments)?;
     let mut beside = match &arguments.beside {
         None => None,
-        Some(place) => {
-            let options =
-                Options { index: index(arguments.beside_index), recorder: None, ..options };
-            Some(target(Some(place), faces, &options, arguments)?)
-        }
+        Some(place) => Some(target(Some(place), faces, &beside_settled, arguments)?),
     };
     // The first reading measures the counter for a part of a second, which is no store's time.
     monotonic_ns();
@@ -275,6 +300,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         let run = |replay: &mut Replay| {
             if is_exact { replay.call(call) } else { replay.call_of_rows(call) }
         };
+        // The recording of the replay has its blocks where the other has them.
+        if let (Action::Mark, [Argument::Bytes(name)]) = (call.action, &call.arguments[..]) {
+            tracing.mark(&String::from_utf8_lossy(name));
+        }
         run(&mut replay)?;
         tracing.tick();
         if let Some(beside) = &mut beside {

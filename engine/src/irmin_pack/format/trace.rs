@@ -3,6 +3,8 @@
 //! Container: eight letters, version, a header with its length, rows with their lengths; the last row
 //! may be cut. Format document: `docs/format/irmin-pack.md`.
 
+use std::io::Read;
+
 use super::bytes;
 use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Encoder};
@@ -223,56 +225,125 @@ pub enum TraceRow {
     },
 }
 
-/// The rows of a trace of actions, one after the other; a row that is cut ends them. `Corrupt` when the bytes
-/// begin otherwise, and as an item where a row is damaged.
-pub fn rows<'a>(
-    file: &'a str,
-    bytes: &'a [u8],
-) -> Result<impl Iterator<Item = Result<TraceRow>> + 'a> {
-    let mut decoder = Decoder::new(file, 0, bytes);
-    let start = decoder.clone();
-    let letters = decoder.raw(8)?;
-    if letters != ACTIONS {
-        return Err(start.corrupt("IrmRepBT, a trace of actions", letters.escape_ascii()));
-    }
-    let start = decoder.clone();
-    let version = bytes::u32(&mut decoder)?;
-    if version > 0 {
-        return Err(start.corrupt("version 0", version));
-    }
-    decoder.bytes_with_length()?;
-    let mut ended = false;
-    Ok(std::iter::from_fn(move || {
-        if ended || decoder.remaining() == 0 {
-            return None;
-        }
-        let mut ahead = decoder.clone();
-        let whole = ahead.varint().is_ok_and(|length| length <= ahead.remaining() as u64);
-        if !whole {
-            return None;
-        }
-        let row = decoder.bytes_with_length().and_then(|body| {
-            let mut from = Decoder::new(file, decoder.offset() - body.len() as u64, body);
-            let row = take_row(&mut from)?;
-            from.finish().map(|()| row)
-        });
-        ended = row.is_err();
-        Some(row)
-    }))
+/// Bytes of a row at most: Irmin's have a path and a value.
+const ROW_BYTES_MAX: u64 = 1 << 30;
+
+/// The rows of a trace of actions, read one after the other, so that one at a time is in memory; a row that is cut ends
+/// them. As an item `Corrupt` where a row is damaged, and `Io`, which end them too.
+#[derive(Debug)]
+pub struct Rows<R> {
+    file: String,
+    from: R,
+    /// What was read so far.
+    offset: u64,
+    /// The body of a row.
+    body: Vec<u8>,
+    cut_bytes: u64,
+    is_ended: bool,
 }
 
-/// Bytes behind the last whole row of a trace of actions, of one that its recording did not end. `Corrupt` when the bytes
-/// begin otherwise.
-pub fn cut_bytes(file: &str, bytes: &[u8]) -> Result<u64> {
-    // As far as the rows go, whatever is in them.
-    let _ = rows(file, bytes)?;
-    let mut decoder = Decoder::new(file, 12, bytes.get(12..).unwrap_or_default());
-    decoder.bytes_with_length()?;
-    loop {
-        let left = decoder.remaining() as u64;
-        if left == 0 || decoder.bytes_with_length().is_err() {
-            return Ok(left);
+impl<R: Read> Rows<R> {
+    /// Begins to read what `from` gives, which errors call `file`. `Corrupt` when it begins otherwise; `Io`.
+    pub fn new(file: &str, from: R) -> Result<Rows<R>> {
+        let (file, body) = (file.to_owned(), Vec::new());
+        let mut rows = Rows { file, from, offset: 0, body, cut_bytes: 0, is_ended: false };
+        let mut start = [0; 12];
+        let length = rows.fill(&mut start)?;
+        let file = rows.file.clone();
+        let mut decoder = Decoder::new(&file, 0, &start[..length]);
+        let place = decoder.clone();
+        let letters = decoder.raw(8)?;
+        if letters != ACTIONS {
+            return Err(place.corrupt("IrmRepBT, a trace of actions", letters.escape_ascii()));
         }
+        let place = decoder.clone();
+        let version = bytes::u32(&mut decoder)?;
+        if version > 0 {
+            return Err(place.corrupt("version 0", version));
+        }
+        match rows.body()? {
+            Some(_) => Ok(rows),
+            None => Err(place.corrupt("a header", "the end of the file")),
+        }
+    }
+
+    /// Bytes behind the last whole row, of a recording that was not ended; known once the rows have ended.
+    pub fn cut_bytes(&self) -> u64 {
+        self.cut_bytes
+    }
+
+    fn failed(&self, error: std::io::Error) -> Error {
+        Error::io("read", &self.file, error)
+    }
+
+    /// Reads as much of `to` as there is.
+    fn fill(&mut self, to: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while done < to.len() {
+            match self.from.read(&mut to[done..]) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+        self.offset += done as u64;
+        Ok(done)
+    }
+
+    /// Reads a length and as many bytes into `body`, and gives where they begin; none at the end, or where they are cut.
+    fn body(&mut self) -> Result<Option<u64>> {
+        let start = self.offset;
+        let (mut head, mut length) = ([0; 10], 0);
+        while length < head.len() && (length == 0 || head[length - 1] & 0x80 != 0) {
+            if self.fill(&mut head[length..=length])? == 0 {
+                return self.cut_at(start);
+            }
+            length += 1;
+        }
+        let Ok(wanted) = Decoder::new(&self.file, start, &head[..length]).varint() else {
+            return self.cut_at(start);
+        };
+        self.body.clear();
+        let most = wanted.min(ROW_BYTES_MAX + 1);
+        let read = self.from.by_ref().take(most).read_to_end(&mut self.body);
+        let read = read.map_err(|error| self.failed(error))? as u64;
+        let place = self.offset;
+        self.offset += read;
+        if read > ROW_BYTES_MAX {
+            let decoder = Decoder::new(&self.file, start, &head[..length]);
+            return Err(decoder.corrupt(format_args!("a row of {ROW_BYTES_MAX} bytes"), wanted));
+        }
+        if read < wanted { self.cut_at(start) } else { Ok(Some(place)) }
+    }
+
+    /// Ends the rows at `start`, behind which is no whole one.
+    fn cut_at(&mut self, start: u64) -> Result<Option<u64>> {
+        let rest = std::io::copy(&mut self.from, &mut std::io::sink());
+        self.offset += rest.map_err(|error| self.failed(error))?;
+        self.cut_bytes = self.offset - start;
+        Ok(None)
+    }
+
+    fn row(&mut self) -> Result<Option<TraceRow>> {
+        let Some(place) = self.body()? else { return Ok(None) };
+        let mut from = Decoder::new(&self.file, place, &self.body);
+        let row = take_row(&mut from)?;
+        from.finish()?;
+        Ok(Some(row))
+    }
+}
+
+impl<R: Read> Iterator for Rows<R> {
+    type Item = Result<TraceRow>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_ended {
+            return None;
+        }
+        let row = self.row();
+        self.is_ended = !matches!(row, Ok(Some(_)));
+        row.transpose()
     }
 }
 
@@ -339,18 +410,23 @@ fn take_scoped<T>(
     Ok(Scoped { name: take(from)?, kept })
 }
 
-/// The bytes of a trace of actions with these rows, as Irmin's replay reads them.
-pub fn encode<'a>(rows: impl IntoIterator<Item = &'a TraceRow>) -> Vec<u8> {
+/// What a trace of actions begins with, in front of its rows, as Irmin's replay reads it.
+#[must_use]
+pub fn begin() -> Vec<u8> {
     let mut to = Encoder::new();
     to.raw(ACTIONS);
     to.raw(&[0; 4]);
     to.bytes_with_length(&[]);
-    for row in rows {
-        let mut body = Encoder::new();
-        put_row(row, &mut body);
-        to.bytes_with_length(body.bytes());
-    }
     to.finish()
+}
+
+/// Puts a row behind what is in `to`.
+pub fn append(row: &TraceRow, to: &mut Vec<u8>) {
+    let mut body = Encoder::new();
+    put_row(row, &mut body);
+    let mut whole = Encoder::new();
+    whole.bytes_with_length(body.bytes());
+    to.extend_from_slice(whole.bytes());
 }
 
 fn put_row(row: &TraceRow, to: &mut Encoder) {
@@ -417,5 +493,85 @@ fn put_row(row: &TraceRow, to: &mut Encoder) {
             }
             context(to, from);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace() -> (Vec<u8>, Vec<TraceRow>) {
+        let at = |name: i64, kept| Scoped { name, kept };
+        let path = vec![b"data".to_vec(), vec![0xff; 200]];
+        let rows = vec![
+            TraceRow::Find(path.clone(), false, at(0, true)),
+            TraceRow::Add(path, vec![7; 300], at(0, true), at(1, true)),
+            TraceRow::Mem(Vec::new(), true, at(1, false)),
+        ];
+        let mut bytes = begin();
+        for row in &rows {
+            append(row, &mut bytes);
+        }
+        (bytes, rows)
+    }
+
+    /// Gives a byte at a time, as a pipe may.
+    struct Drops<'a>(&'a [u8]);
+
+    impl Read for Drops<'_> {
+        fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+            let most = to.len().min(1);
+            self.0.read(&mut to[..most])
+        }
+    }
+
+    fn read(from: impl Read) -> Result<(Vec<TraceRow>, u64)> {
+        let mut rows = Rows::new("t", from)?;
+        let read = rows.by_ref().collect::<Result<Vec<_>>>()?;
+        assert!(rows.next().is_none());
+        Ok((read, rows.cut_bytes()))
+    }
+
+    #[test]
+    fn rows_are_read_as_they_were_written_however_few_bytes_come_at_once() {
+        let (bytes, rows) = trace();
+        assert_eq!(read(&bytes[..]).unwrap(), (rows.clone(), 0));
+        assert_eq!(read(Drops(&bytes)).unwrap(), (rows, 0));
+    }
+
+    #[test]
+    fn a_cut_row_ends_them_and_is_counted() {
+        let (bytes, rows) = trace();
+        let mut ends = vec![begin().len()];
+        for row in &rows {
+            let mut whole = Vec::new();
+            append(row, &mut whole);
+            ends.push(ends[ends.len() - 1] + whole.len());
+        }
+        for length in begin().len()..bytes.len() {
+            let whole = ends.iter().rposition(|end| *end <= length).unwrap();
+            let (read, cut) = read(&bytes[..length]).unwrap();
+            assert_eq!((&read[..], cut), (&rows[..whole], (length - ends[whole]) as u64));
+        }
+        for length in 0..begin().len() {
+            assert!(read(&bytes[..length]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn lengths_that_are_none_take_no_memory() {
+        for length in
+            [&[0xff; 9][..], &[0xff; 10], &[0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], &[0x80, 0]]
+        {
+            let bytes = [&begin()[..], length, &[0; 40]].concat();
+            let (rows, cut) = read(&bytes[..]).unwrap();
+            assert_eq!((rows.len(), cut), (0, (length.len() + 40) as u64));
+        }
+        // Longer than any row, and there.
+        let length = [0x81, 0x80, 0x80, 0x80, 0x08];
+        let endless = begin().into_iter().chain(length);
+        let head: Vec<u8> = endless.collect();
+        assert_eq!(Decoder::new("t", 0, &length).varint().unwrap(), (1 << 31) + 1);
+        assert!(read(&head[..]).is_ok_and(|(rows, cut)| rows.is_empty() && cut == 5));
     }
 }

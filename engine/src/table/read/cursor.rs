@@ -13,13 +13,14 @@ use super::owned_bytes::Bytes;
 use super::sources::{
     CursorSource, Direction, NextKeys, load_range_filters, place_in_buffer, settle, shared_prefix,
 };
+use super::told_steps::ToldSteps;
 use super::unjoined::Unjoined;
 use super::view::View;
 use crate::error::Result;
 use crate::table::bytes::EntryKind;
 use crate::table::merge::Input;
 use crate::table::runs::{NearestKey, PlaceMemory, Run, RunPlace, Seek};
-use crate::trace::{Bounds, Steps};
+use crate::trace::Bounds;
 
 /// Memory for values above this is let go when they are passed, and counted until then.
 const VALUES_KEPT: usize = 64 << 10;
@@ -78,9 +79,9 @@ pub struct Cursor {
     said: [Unjoined; 2],
     given: usize,
     memory: PlaceMemory,
-    /// Whether a recorder is told of what the cursor gives, and the steps that it was not told of yet.
-    is_traced: bool,
-    steps: Option<Box<Steps>>,
+    /// Whether a recorder or an observer is told of what the cursor gives, and the steps that they were not told of yet.
+    is_told: bool,
+    steps: Option<Box<ToldSteps>>,
     /// Last, as in a view.
     view: View,
 }
@@ -122,7 +123,7 @@ impl Cursor {
         let bytes = sources.len() * (size_of::<CursorSource>() + 2 * size_of::<u64>());
         let mut cursor = Cursor {
             memory: PlaceMemory::new(view.store.charge(), bytes as u64),
-            is_traced: view.name.traced().is_some(),
+            is_told: ToldSteps::are_wanted(&view),
             steps: None,
             view,
             heads: NextKeys::new(sources.len(), shared_prefix(&lower, &upper)),
@@ -339,24 +340,27 @@ impl Cursor {
     /// Moves to the next bound key; false at the end.
     #[inline]
     fn step(&mut self, direction: Direction) -> Result<bool> {
-        if self.is_traced { self.traced_step(direction) } else { self.step_on(direction) }
+        if self.is_told { self.told_step(direction) } else { self.step_on(direction) }
     }
 
-    /// A step of which a recorder is told, with those in the same direction before and behind it.
+    /// A step of which others are told, with those in the same direction before and behind it.
     #[cold]
-    fn traced_step(&mut self, direction: Direction) -> Result<bool> {
+    fn told_step(&mut self, direction: Direction) -> Result<bool> {
         let is_backward = direction == Direction::Backward;
         if self.steps.as_ref().is_none_or(|steps| steps.is_backward() != is_backward) {
             // Those before are told first.
             self.steps = None;
-            if let (Some(traced), Some(bounds)) = (self.view.name.traced(), self.rest(direction)) {
-                self.steps = Some(Box::new(Steps::begin(traced, bounds, is_backward)));
+            if let Some(bounds) = self.rest(direction) {
+                let steps = ToldSteps::begin(&self.view, bounds, is_backward);
+                self.steps = Some(Box::new(steps));
             }
         }
-        let clock = self.steps.as_ref().and_then(|steps| steps.clock());
+        let begun = self.steps.as_ref().map(|steps| steps.clock());
         let outcome = self.step_on(direction);
         let Cursor { steps, key, .. } = self;
-        if steps.as_mut().is_some_and(|steps| !steps.step(clock, &outcome, key)) {
+        if let (Some(told), Some(begun)) = (steps, begun)
+            && !told.step(&begun, &outcome, key)
+        {
             self.steps = None;
         }
         outcome
@@ -626,10 +630,10 @@ impl Cursor {
 }
 
 /// Steps that failed, unless their last one comes to an end.
-struct Unfinished(Option<Box<Steps>>);
+struct Unfinished(Option<Box<ToldSteps>>);
 
 impl Unfinished {
-    fn finish(mut self) -> Option<Box<Steps>> {
+    fn finish(mut self) -> Option<Box<ToldSteps>> {
         self.0.take()
     }
 }

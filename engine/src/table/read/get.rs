@@ -45,7 +45,8 @@ impl View {
 
     /// The same in an unfinished union.
     pub(in crate::table) fn get_of_union(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let Some(value) = self.find(&[key])?.pop().flatten() else { return Ok(None) };
+        let mut found = self.find_as(Operation::Get, &[key])?;
+        let Some(value) = found.pop().flatten() else { return Ok(None) };
         check_length(value.len())?;
         value.read().map(Some)
     }
@@ -72,7 +73,7 @@ impl Moment<'_> {
 
     fn get_now(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.store.check_open()?;
-        self.store.observe((Operation::Lookup, self.name), 1, || {
+        self.store.observe((Operation::Get, self.name), 1, || {
             let mut search = KeySearch {
                 moment: *self,
                 key,

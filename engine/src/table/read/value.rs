@@ -111,6 +111,15 @@ impl View {
     /// is read. About one page read per key that is not in memory; `Io`, `Corrupt`, `Closed`,
     /// or `Missing` beside [another process](View).
     pub fn find<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.find_as(Operation::Lookup, keys)
+    }
+
+    /// The same, of which the observer is told as of `operation`.
+    pub(super) fn find_as<K: AsRef<[u8]>>(
+        &self,
+        operation: Operation,
+        keys: &[K],
+    ) -> Result<Vec<Option<Value>>> {
         let lengths = |found: &Vec<Option<Value>>| {
             let mut digest = DigestOfMany::default();
             for value in found {
@@ -120,12 +129,17 @@ impl View {
             Answer::Digest(Some(digest.finish()))
         };
         let (traced, action) = (self.name.traced(), Action::FindValues);
-        trace::call(traced, action, |to| to.keys(keys), lengths, || self.find_now(keys))
+        let find = || self.find_now(operation, keys);
+        trace::call(traced, action, |to| to.keys(keys), lengths, find)
     }
 
-    fn find_now<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+    fn find_now<K: AsRef<[u8]>>(
+        &self,
+        operation: Operation,
+        keys: &[K],
+    ) -> Result<Vec<Option<Value>>> {
         self.store.check_open()?;
-        self.store.observe((Operation::Lookup, &self.name), keys.len() as u64, || {
+        self.store.observe((operation, &self.name), keys.len() as u64, || {
             let mut values = Values::new();
             let (mut scratch, blobs) = search(self, keys, &mut values)?;
             let (joined, apart): (Vec<_>, Vec<_>) =

@@ -123,7 +123,11 @@ impl Followed {
     fn read(session: &Session, options: &OpenTable) -> Result<Followed> {
         // Before the checkpoint: should that be a newer one, it is only read once more.
         let tag = read_tag(&*session.store.disk)?;
-        let (checkpoint, (tables, place)) = session.read_beside(None, options)?;
+        let mut opening = session.store.opening();
+        let (checkpoint, (mut tables, place)) = session.read_beside(None, options)?;
+        for replay in &mut tables {
+            replay.table.name_by(&mut opening);
+        }
         let next_id = next_id(checkpoint.as_ref());
         Ok(Followed { tag, next_id, tables, place })
     }

@@ -326,6 +326,25 @@ impl Session {
     /// count). Without a log nothing is written. With one the table is live, and durable; it costs a checkpoint,
     /// O(segments of the live tables).
     pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
+        self.given(name, || self.create_now(name, options))
+    }
+
+    /// Runs what gives the host table `name`, which a recorder is told of if there is one.
+    pub(super) fn given(&self, name: &str, work: impl FnOnce() -> Result<Table>) -> Result<Table> {
+        let mut opening = self.store.opening();
+        match work() {
+            Ok(mut table) => {
+                table.name_by(&mut opening);
+                Ok(table)
+            }
+            Err(error) => {
+                opening.failed(name);
+                Err(error)
+            }
+        }
+    }
+
+    fn create_now(&self, name: &str, options: TableOptions) -> Result<Table> {
         self.store.check_writable()?;
         paths::check_name("table", name)?;
         options.check()?;

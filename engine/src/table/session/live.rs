@@ -20,6 +20,7 @@ use crate::table::durable::{
 use crate::table::runs::blob::BlobMeta;
 use crate::table::shared::{OpenSnapshot, Verify, paths};
 use crate::table::write::{Replaying, Table, update_all};
+use crate::trace::{self, Action, Answer};
 
 /// How a live table is opened.
 #[derive(Clone, Debug, Default)]
@@ -159,14 +160,21 @@ impl Session {
     /// as much as a log file and the write buffers hold. In a session that only reads the table is
     /// as the log was just then, and cannot be updated.
     pub fn open_table(&self, name: &str, options: &OpenTable) -> Result<Table> {
-        let mut tables = self.open_live(Some(name), options)?;
-        Ok(tables.pop().expect("one table was asked for"))
+        self.given(name, || {
+            let mut tables = self.open_live(Some(name), options)?;
+            Ok(tables.pop().expect("one table was asked for"))
+        })
     }
 
     /// Opens every live table, in the order of their names, in one pass over the log. See
     /// [`Session::open_table`].
     pub fn open_all(&self, options: &OpenTable) -> Result<Vec<Table>> {
-        self.open_live(None, options)
+        let mut opening = self.store.opening();
+        let mut tables = self.open_live(None, options)?;
+        for table in &mut tables {
+            table.name_by(&mut opening);
+        }
+        Ok(tables)
     }
 
     fn open_live(&self, name: Option<&str>, options: &OpenTable) -> Result<Vec<Table>> {
@@ -355,11 +363,20 @@ impl Session {
     /// Deletes the live table `name`. `Missing`; `Locked` while a handle to it is open. Snapshots
     /// and duplicates keep what they have. Writes a checkpoint.
     pub fn delete_table(&self, name: &str) -> Result<()> {
-        self.store.check_writable()?;
-        paths::check_name("table", name)?;
-        self.live.remove(name)?;
-        self.store.remove_all();
-        Ok(())
+        let nothing = |(): &()| Answer::Nothing;
+        trace::store_call(
+            self.store.options.recorder.as_ref(),
+            Action::DeleteTable,
+            |to| to.bytes(name.as_bytes()),
+            nothing,
+            || {
+                self.store.check_writable()?;
+                paths::check_name("table", name)?;
+                self.live.remove(name)?;
+                self.store.remove_all();
+                Ok(())
+            },
+        )
     }
 
     /// Applies each batch to its table, all of them or none, also through a crash: those of live

@@ -177,13 +177,17 @@ impl Loader {
             return Err(self.broken());
         }
         let Loader { store, name, options, mut run, sorter, .. } = self;
+        let given = Arc::clone(&store);
+        let mut opening = given.opening();
         let last = store.write(|| {
             if let Some(sorter) = sorter {
                 sorter.finish(|entry| run.add(entry))?;
             }
             run.finish()
         })?;
-        Ok(Table::new(store, &name, options, Shape { last, ..Shape::default() }, None))
+        let mut table = Table::new(store, &name, options, Shape { last, ..Shape::default() }, None);
+        table.name_by(&mut opening);
+        Ok(table)
     }
 }
 

@@ -212,7 +212,8 @@ impl Session {
     /// Reads the manifest, and header and footer of each segment; with [`crate::Verify::Full`] every byte.
     pub fn open_snapshot(&self, name: &str, options: &OpenSnapshot) -> Result<Snapshot> {
         self.store.check_open()?;
-        self.store.observe((Operation::OpenSnapshot, ""), 1, || {
+        let mut opening = self.store.opening();
+        let mut snapshot = self.store.observe((Operation::OpenSnapshot, ""), 1, || {
             let (manifest, _held) = self.read_held(name)?;
             if let Some(label) = &options.label
                 && *label != manifest.label
@@ -230,7 +231,11 @@ impl Session {
                 tables.push(opened?);
             }
             Ok(Snapshot { label: manifest.label, payload: manifest.payload, tables })
-        })
+        })?;
+        for table in &mut snapshot.tables {
+            table.name_by(&mut opening);
+        }
+        Ok(snapshot)
     }
 
     /// The manifest of a snapshot and counts of its files, so that none of them goes while they are

@@ -8,6 +8,7 @@ use super::tables::{Seat, Tables, find};
 use crate::error::Result;
 use crate::table::buffer::Batch;
 use crate::table::read::{KeyBounds, Range, Values, View};
+use crate::table::shared::{Operation, OperationCost};
 use crate::table::write::{Leftover, Prepared, Table, install_all, update_all};
 
 /// An update in the making, by the only one who writes. See [`Tables::begin`].
@@ -16,6 +17,10 @@ use crate::table::write::{Leftover, Prepared, Table, install_all, update_all};
 pub struct Transaction {
     /// One for each table.
     parts: Vec<Change>,
+    /// When it began, of which the observer is told in the end, and how many operations reads and the commit took out of the
+    /// batches.
+    begun: Option<(u64, OperationCost)>,
+    taken: u64,
     seat: Seat,
 }
 
@@ -81,7 +86,8 @@ impl Tables {
 
 impl Transaction {
     fn new(seat: Seat) -> Transaction {
-        Transaction { parts: seat.tables.iter().map(|_| Change::default()).collect(), seat }
+        let parts = seat.tables.iter().map(|_| Change::default()).collect();
+        Transaction { parts, begun: seat.store().begin(), taken: 0, seat }
     }
 
     /// Where operations on table `name` go: all that a [`Batch`] can do. The next read of that table, or the
@@ -98,6 +104,7 @@ impl Transaction {
         if part.prepared.is_none() && part.batch.is_untouched() {
             return Ok(table);
         }
+        self.taken += part.batch.len() as u64;
         Ok(part.prepare(table)?.table())
     }
 
@@ -131,7 +138,8 @@ impl Transaction {
     /// tables is one record of the log. Errors are those of [`Table::update`]; after one the tables are as
     /// they were before the transaction.
     pub fn commit(mut self) -> Result<()> {
-        let Transaction { parts, seat } = &mut self;
+        let Transaction { parts, taken, seat, .. } = &mut self;
+        *taken += gathered(parts);
         seat.is_changed = true;
         let store = std::sync::Arc::clone(seat.store());
         if parts.iter().all(|part| part.prepared.is_none()) {
@@ -159,7 +167,16 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         let left = leftovers(&self.parts, &self.seat.tables);
         clear(left, &mut self.seat.tables);
+        if let Some(begun) = &self.begun {
+            let rest = if self.seat.is_changed { 0 } else { gathered(&self.parts) };
+            self.seat.store().record((Operation::Transaction, ""), begun, self.taken + rest);
+        }
     }
+}
+
+/// Operations in the batches of all parts.
+fn gathered(parts: &[Change]) -> u64 {
+    parts.iter().map(|part| part.batch.len() as u64).sum()
 }
 
 /// What the parts leave behind, each with the number of its table, should they be dropped.

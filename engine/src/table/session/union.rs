@@ -65,6 +65,7 @@ impl Session {
     pub fn incremental_union(&self, name: &str, tables: &[&Table]) -> Result<Table> {
         self.store.check_writable()?;
         paths::check_name("table", name)?;
+        let mut opening = self.store.opening();
         let Some(options) = tables.last().map(|table| table.options()) else {
             return Err(Error::invalid("a union needs at least one table: give one"));
         };
@@ -138,7 +139,9 @@ impl Session {
             let job = MergeJob::resume(Arc::clone(&self.store), plan, operator, state);
             shape.union = Some(Merging::new(job, 0, due, true));
         }
-        Ok(Table::new(Arc::clone(&self.store), name, options, shape, None))
+        let mut table = Table::new(Arc::clone(&self.store), name, options, shape, None);
+        table.name_by(&mut opening);
+        Ok(table)
     }
 }
 

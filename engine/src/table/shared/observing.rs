@@ -5,40 +5,53 @@ use std::sync::Arc;
 use super::options::{Observed, Operation, OperationCost};
 use super::segment_store::SegmentStore;
 use crate::error::Result;
-use crate::trace::{Action, Answer, Traced};
+use crate::trace::{Action, Answer, Begun, Recorder, Traced};
 
 /// What a table is called, and what a recorder knows it by. Views of it share both.
 #[derive(Debug)]
 pub struct Named {
     name: String,
     traced: Option<Traced>,
+    /// Whether reads are calls of the host, of which an observer is told.
+    is_hosts: bool,
 }
 
 impl Named {
     /// A name that no recorder is told of.
     pub fn untraced(name: &str) -> Arc<Named> {
-        Arc::new(Named { name: name.to_owned(), traced: None })
+        Arc::new(Named { name: name.to_owned(), traced: None, is_hosts: true })
     }
 
-    /// The name of a table that is made or opened.
-    pub fn opened(store: &SegmentStore, name: &str) -> Arc<Named> {
-        let Some(recorder) = &store.options.recorder else { return Named::untraced(name) };
-        let begun = recorder.begin();
-        let traced = Traced::new(recorder);
-        let (action, answer) = (Action::OpenTable, Answer::Handle(traced.handle()));
-        recorder.end(begun, action, |to| to.bytes(name.as_bytes()), answer);
-        Arc::new(Named { name: name.to_owned(), traced: Some(traced) })
+    /// The same of a view that the engine takes for itself.
+    pub fn inner(name: &str) -> Arc<Named> {
+        Arc::new(Named { name: name.to_owned(), traced: None, is_hosts: false })
     }
 
-    /// The name of a table that is made of this one.
-    pub fn duplicated(&self, name: &str) -> Arc<Named> {
-        let Some(traced) = &self.traced else { return Named::untraced(name) };
+    /// A name by which a recorder knows the table as `traced`.
+    fn of_traced(name: &str, traced: Traced) -> Arc<Named> {
+        Arc::new(Named { name: name.to_owned(), traced: Some(traced), is_hosts: true })
+    }
+
+    /// Runs what makes a table of this one, called `name`, as a call. `named` is the name that the copy has.
+    pub fn duplicated<T>(
+        &self,
+        name: &str,
+        named: impl FnOnce(&mut T) -> &mut Arc<Named>,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let Some(traced) = &self.traced else { return work() };
         let (recorder, handle) = (traced.recorder(), traced.handle());
-        let begun = recorder.begin();
-        let copy = Traced::new(recorder);
-        let (action, answer) = (Action::Duplicate, Answer::Handle(copy.handle()));
+        let begun = recorder.begin_inner();
+        let mut outcome = work();
+        let answer = outcome.as_mut().map_or(Answer::Failed, |copy| {
+            let own = Traced::new(recorder);
+            let answer = Answer::Handle(own.handle());
+            *named(copy) = Named::of_traced(name, own);
+            answer
+        });
+        let action = Action::Duplicate;
         recorder.end(begun, action, |to| to.handle(handle).bytes(name.as_bytes()), answer);
-        Arc::new(Named { name: name.to_owned(), traced: Some(copy) })
+        outcome
     }
 
     /// The same of a view that a host takes.
@@ -58,7 +71,7 @@ impl Named {
         let own = Traced::new(recorder);
         let answer = Answer::Handle(own.handle());
         recorder.end(begun, action, |to| to.handle(handle), answer);
-        Arc::new(Named { name: self.name.clone(), traced: Some(own) })
+        Named::of_traced(&self.name, own)
     }
 
     /// What it is called.
@@ -66,8 +79,13 @@ impl Named {
         &self.name
     }
 
+    /// Whether an observer is told of what is read under it.
+    pub fn is_hosts(&self) -> bool {
+        self.is_hosts
+    }
+
     /// What a recorder knows it by.
-    pub fn traced(&self) -> Option<&Traced> {
+    pub(in crate::table) fn traced(&self) -> Option<&Traced> {
         self.traced.as_ref()
     }
 }
@@ -80,7 +98,37 @@ impl std::ops::Deref for Named {
     }
 }
 
+/// A call under way that gives the host tables, of which a recorder is told when it ends: of each table, the first with
+/// the time.
+pub struct Opening<'a>(Option<(&'a Arc<Recorder>, Option<Begun>)>);
+
+impl Opening<'_> {
+    /// The same name, that the recorder knows from now on.
+    pub fn named(&mut self, name: &Named) -> Arc<Named> {
+        let text = name.text();
+        let Some((recorder, begun)) = &mut self.0 else { return Named::untraced(text) };
+        let begun = begun.take().unwrap_or_else(|| recorder.begin_inner());
+        let traced = Traced::new(recorder);
+        let (action, answer) = (Action::OpenTable, Answer::Handle(traced.handle()));
+        recorder.end(begun, action, |to| to.bytes(text.as_bytes()), answer);
+        Named::of_traced(text, traced)
+    }
+
+    /// Tells that there is no table `name`, since the call failed.
+    pub fn failed(self, name: &str) {
+        if let Some((recorder, Some(begun))) = self.0 {
+            let action = Action::OpenTable;
+            recorder.end(begun, action, |to| to.bytes(name.as_bytes()), Answer::Failed);
+        }
+    }
+}
+
 impl SegmentStore {
+    /// Begins a call that gives the host tables. In it they have names that no recorder is told of.
+    pub fn opening(&self) -> Opening<'_> {
+        Opening(self.options.recorder.as_ref().map(|it| (it, Some(it.begin_inner()))))
+    }
+
     /// Runs `action` on `table`, or on no single one, and tells the observer, if there is one, how long it
     /// took and what it cost.
     pub fn observe<T>(
@@ -112,6 +160,14 @@ impl SegmentStore {
         let Some(observer) = &self.options.observer else { return };
         let duration_ns = observer.now_ns().saturating_sub(*start_ns);
         let cost = self.counters.cost().since(before);
+        observer.observe(&Observed { operation, table, duration_ns, count, cost });
+    }
+
+    /// Tells the observer, if there is one, of what took so long in parts, between which there was other work: what the
+    /// parts cost is not known.
+    pub fn tell(&self, (operation, table): (Operation, &str), duration_ns: u64, count: u64) {
+        let Some(observer) = &self.options.observer else { return };
+        let cost = OperationCost::default();
         observer.observe(&Observed { operation, table, duration_ns, count, cost });
     }
 

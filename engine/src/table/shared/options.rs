@@ -59,6 +59,15 @@ pub enum Operation {
     Log,
     /// A checkpoint written; the count is its live tables.
     Checkpoint,
+    /// The value of one key, by `get`; the count is 1.
+    Get,
+    /// Steps of a cursor, of a range or of a count in one direction, told when they end; the count is the keys that
+    /// they gave. The time is that of the steps alone, for the later ones by those of them that are timed; what they read is
+    /// not told.
+    Range,
+    /// A transaction from its begin to its end, whether it was committed or not, with what the host did meanwhile; the
+    /// count is the operations that it wrote. Its reads and its commit are told by themselves as well.
+    Transaction,
 }
 
 /// Gets counts and timings by the host's own clock.

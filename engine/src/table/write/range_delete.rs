@@ -299,7 +299,7 @@ impl Table {
         self.shape = Arc::new(shape);
 
         // What an update looks up is no call of the host.
-        let view = View { name: Named::untraced(self.name()), ..self.moment() };
+        let view = View { name: Named::inner(self.name()), ..self.moment() };
         let mut expanded = Expanded {
             points: batch.emptied(),
             cut: keys,

@@ -12,7 +12,9 @@ use crate::table::merge::{Schedule, Shape};
 use crate::table::read::stats::{self, TableStats};
 use crate::table::read::{Bytes, Cursor, KeyBounds, Moment, Range, Values, View};
 use crate::table::runs::Run;
-use crate::table::shared::{CreatedName, Named, Operation, SegmentStore, TableOptions, paths};
+use crate::table::shared::{
+    CreatedName, Named, Opening, Operation, SegmentStore, TableOptions, paths,
+};
 
 /// A map from keys to values, with one writer.
 ///
@@ -65,7 +67,7 @@ impl Table {
     ) -> Self {
         Table {
             active: WriteBuffer::new(options.write_buffer_bytes).charged(store.charge()),
-            name: Named::opened(&store, name),
+            name: Named::untraced(name),
             store,
             options: Arc::new(options),
             base,
@@ -119,13 +121,18 @@ impl Table {
 
     /// What others need to write a checkpoint of it.
     pub(super) fn state(&self) -> TableState {
-        TableState { view: self.moment(), options: Arc::clone(&self.options) }
+        let mut view = self.moment();
+        if view.name.traced().is_some() {
+            // They keep it longer than the host, who lets go of the table when its handle is dropped.
+            view.name = Named::untraced(&self.name);
+        }
+        TableState { view, options: Arc::clone(&self.options) }
     }
 
     /// The table as `table_state` has it.
     pub(in crate::table) fn resumed(name: &str, table_state: TableState) -> Table {
         let View { store, active, base, shape, .. } = table_state.view;
-        let (name, options) = (Named::opened(&store, name), table_state.options);
+        let (name, options) = (Named::untraced(name), table_state.options);
         let (live, created) = (None, None);
         Table { store, name, options, active, base, shape, last_work: 0, live, created }
     }
@@ -205,9 +212,17 @@ impl Table {
     /// A table called `name` with the same content, independent from now on. O(1): they share all
     /// runs and merges, and whichever pays for a shared merge pays for both.
     pub fn duplicate(&self, name: &str) -> Result<Table> {
-        self.store.check_writable()?;
-        paths::check_name("table", name)?;
-        Ok(self.copy_as(self.name.duplicated(name)))
+        let copied = || {
+            self.store.check_writable()?;
+            paths::check_name("table", name)?;
+            Ok(self.copy_as(Named::untraced(name)))
+        };
+        self.name.duplicated(name, |copy: &mut Table| &mut copy.name, copied)
+    }
+
+    /// Tells the recorder, if there is one, that the host is given the table by the call that `opening` is.
+    pub(in crate::table) fn name_by(&mut self, opening: &mut Opening<'_>) {
+        self.name = opening.named(&self.name);
     }
 
     pub(in crate::table) fn copy_as(&self, name: Arc<Named>) -> Table {

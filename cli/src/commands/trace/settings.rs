@@ -1,0 +1,137 @@
+//! Options of the library that a replay is given by name, so that any of them can be tried on a load that was recorded.
+
+use std::str::FromStr;
+
+use varvite::cache::Cache;
+use varvite::context::Options;
+use varvite::disk::Access;
+use varvite::disk::memory::MemoryDisk;
+use varvite::{Compression, Error, Lookups, Result, Session, SessionOptions, TableOptions};
+
+/// Options of a context.
+const CONTEXT: [&str; 8] = [
+    "objects_bytes",
+    "hashes_bytes",
+    "hashes_file_bytes",
+    "pages_bytes",
+    "index_bytes",
+    "tree_bytes",
+    "chunk_bytes",
+    "max_open_files",
+];
+
+/// Options of a session; it has `max_open_files`, too.
+const SESSION: [&str; 5] =
+    ["cache_bytes", "direct", "queue_depth", "segment_bytes", "log_file_bytes"];
+
+/// Options of tables that are made.
+const TABLE: [&str; 7] = [
+    "write_buffer_bytes",
+    "size_ratio",
+    "filter_bits",
+    "filter_bytes_max",
+    "blob_min_bytes",
+    "compression",
+    "lookups_often_nothing",
+];
+
+/// A part of a cache is taken at once.
+const CACHE_BYTES_MAX: u64 = 1 << 40;
+
+/// An option, and the number that it gets.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    name: String,
+    number: u64,
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Setting, String> {
+        let (name, number) = text.split_once('=').ok_or("give it as in pages_bytes=16777216")?;
+        if ![&CONTEXT[..], &SESSION, &TABLE].concat().contains(&name) {
+            let all = [&CONTEXT[..], &SESSION, &TABLE].concat().join(", ");
+            return Err(format!("there is no option {name}: there are {all}"));
+        }
+        let number = number.parse().map_err(|_| format!("{number} is no number for {name}"))?;
+        Ok(Setting { name: name.to_owned(), number })
+    }
+}
+
+/// What a replay opens and makes stores with.
+#[derive(Clone)]
+pub struct Settled {
+    pub context: Options,
+    pub session: SessionOptions,
+    pub table: TableOptions,
+}
+
+impl Settled {
+    /// With `settings`, the last of a name. `Invalid` for a number that its option does not take.
+    pub fn with(mut self, settings: &[Setting]) -> Result<Settled> {
+        settings.iter().try_for_each(|setting| self.set(setting))?;
+        // Refused here and not at each table that the trace makes.
+        let probe = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
+        probe.create_table("options", self.table.clone())?;
+        Ok(self)
+    }
+
+    fn set(&mut self, Setting { name, number }: &Setting) -> Result<()> {
+        let Settled { context, session, table } = self;
+        let number = *number;
+        match name.as_str() {
+            "objects_bytes" => context.objects_bytes = number,
+            "hashes_bytes" => context.hashes_bytes = number,
+            "hashes_file_bytes" => context.hashes_file_bytes = number,
+            "pages_bytes" => context.pages_bytes = number,
+            "index_bytes" => context.index_bytes = number,
+            "tree_bytes" => context.tree_bytes = number,
+            "chunk_bytes" => context.chunk_bytes = number,
+            "max_open_files" => {
+                context.max_open_files = Some(fitting(name, number)?);
+                session.max_open_files = Some(fitting(name, number)?);
+            }
+            "cache_bytes" if number > CACHE_BYTES_MAX => return Err(too_large(name, number)),
+            "cache_bytes" => session.cache = Some(Cache::new(number)),
+            "direct" => {
+                session.access =
+                    if flag(name, number)? { Access::Direct } else { Access::Buffered };
+            }
+            "queue_depth" => session.queue_depth = fitting(name, number)?,
+            "segment_bytes" => session.segment_bytes = number,
+            "log_file_bytes" => session.log_file_bytes = number,
+            "write_buffer_bytes" => table.write_buffer_bytes = number,
+            "size_ratio" => table.size_ratio = fitting(name, number)?,
+            "filter_bits" => table.filter_bits = fitting(name, number)?,
+            "filter_bytes_max" => table.filter_bytes_max = number,
+            "blob_min_bytes" => table.blob_min_bytes = Some(fitting(name, number)?),
+            "compression" => {
+                let is_on = flag(name, number)?;
+                table.compression = if is_on { Compression::Fast } else { Compression::None };
+            }
+            "lookups_often_nothing" => {
+                let is_on = flag(name, number)?;
+                table.lookups = if is_on { Lookups::Mixed } else { Lookups::MostlyHit };
+            }
+            _ => unreachable!("names were looked at when they were read"),
+        }
+        Ok(())
+    }
+}
+
+fn fitting<T: TryFrom<u64>>(name: &str, number: u64) -> Result<T> {
+    T::try_from(number).map_err(|_| too_large(name, number))
+}
+
+fn too_large(name: &str, number: u64) -> Error {
+    Error::invalid(format!("{number} is too large for {name}: give a smaller one"))
+}
+
+fn flag(name: &str, number: u64) -> Result<bool> {
+    match number {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Error::invalid(format!("{name} is 1 or 0, and not {number}"))),
+    }
+}
