@@ -72,12 +72,12 @@ pub struct Options {
     /// default, and for a moment more than twice as much when the table of them grows. It is given up when the
     /// disk is full. On a [`MemoryDisk`](crate::disk::memory::MemoryDisk) the file is memory too: give 0 there.
     pub hashes_file_bytes: u64,
-    /// Memory for pages of the pack and of the index, in bytes, unless `cache` is given. What the index takes of
-    /// `index_bytes`, and what its merges take, is counted in it: a large index leaves less for pages, or nothing.
+    /// Memory for pages of the pack, in bytes, unless `cache` is given.
     pub pages_bytes: u64,
     /// Memory for write buffers and filters of the index, in bytes.
     pub index_bytes: u64,
-    /// A page cache that other stores share.
+    /// A page cache that other stores share. The index is in it too then, beside the pages of the pack: a large one leaves
+    /// fewer of them.
     pub cache: Option<Arc<Cache>>,
     /// Bytes of changed directories and values that a working tree of the store holds before it
     /// spills them to the pack, where they stay unacknowledged until it is committed.

@@ -189,9 +189,19 @@ impl Store {
         control: Control,
         lock: Option<Box<dyn crate::disk::Lock>>,
     ) -> Result<Store> {
+        disk: Arc<dyn Disk>,
+        options: Options,
+        control: Control,
+        lock: Option<Box<dyn crate::disk::Lock>>,
+    ) -> Result<Store> {
+        let cache = options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
+        Self::open_through(cache, disk, options, control, lock)
+    }
+
+    fn open_through(
+        cache: Arc<Cache>,
         options.configuration = control.configuration;
         options.index = control.index;
-        let cache = options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
         let nothing = Covered::nothing(control.store, control.epoch, control.index);
         let index = HashIndex::closed(&disk, &options, &cache, nothing, lock.is_none());
         let of = (control.store, control.epoch);
