@@ -54,6 +54,7 @@ mod context_repair_counts; // repairs count what is lost: beside objects that ar
 mod context_retry; // killed in the middle, opened again, the same call again, and the power goes
 mod context_sharing; // what commits share, counted, and differences and logs that go on from where they ended
 mod context_snapshot_beside; // exports by readers while blocks arrive, imports beside one
+mod context_siblings; // what hashing a change reads of what is beside it
 mod context_snapshot_ranges;
 mod context_snapshots; // commits in files: the same bytes from any store, damage, crashes, faults
 mod context_story; // a fixed script that touches every operation of a context, with its model

@@ -26,7 +26,7 @@ use crate::context::options::Options;
 use crate::context::pieces::changes::{Changes, Form, Since};
 use crate::context::pieces::digest;
 use crate::context::pieces::kept::{Kept, ROOM};
-use crate::context::pieces::node::{Base, Load, Node, Scan, Slot};
+use crate::context::pieces::node::{Base, Load, Node, ReadValue, Scan, Slot, UNKNOWN};
 use crate::context::pieces::object_cache::ObjectCache;
 use crate::context::pieces::recent::Recent;
 use crate::disk::Disk;
@@ -576,7 +576,10 @@ impl Pack {
     /// read, in a file once memory has no room for them.
     pub(crate) fn keep_hashes(&self, offset: u64, hashes: Vec<Hash>, is_dear: bool) {
         self.hashes.insert_as(offset, hashes, is_dear, &mut |offset, hashes| {
-            self.evicted_hashes.put(offset, &hashes);
+            // One with a gap would not be believed.
+            if !hashes.contains(&UNKNOWN) {
+                self.evicted_hashes.put(offset, &hashes);
+            }
         });
     }
 
@@ -728,6 +731,17 @@ impl Load for Pack {
     /// The store, and how often it was cleared.
     fn origin(&self) -> Option<[u64; 2]> {
         lock(&self.chunks).first().map(|first| [self.store, first.epoch])
+    fn keep_siblings(&self, offset: u64, mut hashes: Vec<Hash>, is_spread: bool) {
+        // Another tree may have read what this one has changed.
+        let known = self.hashes.take(offset).filter(|known| known.len() == hashes.len());
+        for (hash, known) in hashes.iter_mut().zip(known.unwrap_or_default()) {
+            if *hash == UNKNOWN {
+                *hash = known;
+            }
+        }
+        self.keep_hashes(offset, hashes, is_spread);
+    }
+
     }
 
     fn look(&self, offset: u64, wanted: Option<&Hash>) -> Result<Option<(bool, Hash)>> {

@@ -65,6 +65,9 @@ pub(crate) trait Load: Send + Sync {
     /// Distinguishes packs, because offsets mean nothing in another one.
     fn identity(&self) -> u64;
     /// What the handles of one store have in common; none where nothing else has the same offsets.
+    /// Keeps the hashes of the children of the node at a logical offset, as far as they are known, for who asks for the
+    /// node next: some of them were read one by one.
+    fn keep_siblings(&self, _offset: u64, _hashes: Vec<Hash>, _is_spread: bool) {}
     fn origin(&self) -> Option<[u64; 2]> {
         None
     }
