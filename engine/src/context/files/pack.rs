@@ -715,6 +715,13 @@ impl Load for Pack {
         self.with_value(offset, <[u8]>::to_vec)
     }
 
+    fn read_value(&self, offset: u64, each: &mut ReadValue<'_>) -> Result<()> {
+        self.record(offset, |file, place, record| match record.tag {
+            Tag::Value => each(record.body, Some(&record.hash)),
+            other => Err(Error::corrupt(file, place, "a value", format_args!("{other:?}"))),
+        })
+    }
+
     fn equals(&self, offset: u64, value: &[u8]) -> Result<bool> {
         self.with_value(offset, |found| *found == *value)
     }
@@ -724,13 +731,6 @@ impl Load for Pack {
         self.record_at(offset, false, |_, _, record| Ok(record.hash))
     }
 
-    fn identity(&self) -> u64 {
-        self.identity
-    }
-
-    /// The store, and how often it was cleared.
-    fn origin(&self) -> Option<[u64; 2]> {
-        lock(&self.chunks).first().map(|first| [self.store, first.epoch])
     fn keep_siblings(&self, offset: u64, mut hashes: Vec<Hash>, is_spread: bool) {
         // Another tree may have read what this one has changed.
         let known = self.hashes.take(offset).filter(|known| known.len() == hashes.len());
@@ -742,6 +742,13 @@ impl Load for Pack {
         self.keep_hashes(offset, hashes, is_spread);
     }
 
+    fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// The store, and how often it was cleared.
+    fn origin(&self) -> Option<[u64; 2]> {
+        lock(&self.chunks).first().map(|first| [self.store, first.epoch])
     }
 
     fn look(&self, offset: u64, wanted: Option<&Hash>) -> Result<Option<(bool, Hash)>> {
