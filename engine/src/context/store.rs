@@ -9,6 +9,7 @@ mod archive;
 mod check;
 mod collect;
 mod collection;
+mod discard;
 pub(crate) mod history;
 mod load;
 mod merge;
@@ -121,6 +122,8 @@ pub struct Store {
     index: Arc<Mutex<HashIndex>>,
     /// The half that only the one writer has; its working trees share it, to spill.
     tip: Option<Arc<Tip>>,
+    /// This handle has made it.
+    is_new: bool,
     /// Where commits are, when they are in another format; everything else is empty then.
     history: Option<Box<dyn History>>,
     /// Of a moment that a reader sees: where hashes are, without the index's lock.
@@ -154,7 +157,8 @@ impl Store {
         disk.sync_directory("")?;
         drop(first);
         control.replace(&disk)?;
-        Self::open_with(disk, options, control, Some(lock))
+        let store = Self::open_with(disk, options, control, Some(lock))?;
+        Ok(Store { is_new: true, ..store })
     }
 
     /// Opens a store for writing. `Locked` when another process, or this one, writes to it already.
@@ -216,6 +220,7 @@ impl Store {
             index: Arc::new(Mutex::new(index)),
             tip: None,
             history: None,
+            is_new: false,
             lookup: None,
             shown_end: u64::MAX,
             readers: Readers::default(),

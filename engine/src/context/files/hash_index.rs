@@ -234,7 +234,7 @@ impl HashIndex {
         HashIndex {
             folder: Subfolder::new(Arc::clone(disk), paths::INDEX),
             options: options.clone(),
-            cache: Arc::clone(cache),
+            cache,
             tables: None,
             covered: nothing,
             reached: Place::start(0),
@@ -387,12 +387,19 @@ impl HashIndex {
         (self.reached, self.tried) = (Place::start(0), Place::start(0));
         self.unsaved = 0;
         self.behind = true;
-        let tables = self.tables.take();
         if self.read_only {
+            self.tables = None;
             return Ok(());
         }
-        if let Some(Tables { session, .. }) = tables {
-            // Nothing of it is needed, so neither is its closing.
+        // Nothing of them is needed, so neither is their closing.
+        self.close();
+        self.make_tables()
+    }
+
+    /// Lets go of the tables, whose files are removed next.
+    pub(crate) fn close(&mut self) {
+        self.behind = true;
+        if let Some(Tables { session, .. }) = self.tables.take() {
             let _ = session.close();
         }
     }

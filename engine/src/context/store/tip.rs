@@ -186,6 +186,14 @@ impl Tip {
         Ok(writer)
     }
 
+    /// Ends all writing, for whoever removes the store. `Poisoned` when another writer has taken it.
+    pub(super) fn end(&self) -> Result<()> {
+        let mut writer = lock(&self.writer);
+        writer.check_lock()?;
+        writer.poisoned = true;
+        Ok(())
+    }
+
     /// The end of the pack.
     pub(super) fn place(&self) -> Place {
         lock(&self.writer).place()
