@@ -181,6 +181,7 @@ impl Store {
     /// or damaged is made in memory. `Missing` when no store is there.
     #[expect(clippy::needless_pass_by_value, reason = "as the other openings take them")]
     pub fn open_read_only(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
+        options.check()?;
         load::beside_writer(
             || load::read_control(&*disk),
             |control| Self::open_with(Arc::clone(&disk), options.clone(), control, None),
@@ -188,11 +189,6 @@ impl Store {
     }
 
     fn open_with(
-        disk: Arc<dyn Disk>,
-        mut options: Options,
-        control: Control,
-        lock: Option<Box<dyn crate::disk::Lock>>,
-    ) -> Result<Store> {
         disk: Arc<dyn Disk>,
         options: Options,
         control: Control,
@@ -204,6 +200,11 @@ impl Store {
 
     fn open_through(
         cache: Arc<Cache>,
+        disk: Arc<dyn Disk>,
+        mut options: Options,
+        control: Control,
+        lock: Option<Box<dyn crate::disk::Lock>>,
+    ) -> Result<Store> {
         options.configuration = control.configuration;
         options.index = control.index;
         let nothing = Covered::nothing(control.store, control.epoch, control.index);
@@ -219,8 +220,8 @@ impl Store {
             control,
             index: Arc::new(Mutex::new(index)),
             tip: None,
-            history: None,
             is_new: false,
+            history: None,
             lookup: None,
             shown_end: u64::MAX,
             readers: Readers::default(),
@@ -370,7 +371,8 @@ impl Store {
         Ok(place)
     }
 
-    /// The same without the index's memory.
+    /// The same without the index's memory, for a moment whose index is asked live and knows a newer record: one that was
+    /// written again has an older one anywhere.
     fn walk_to(&self, commit: &CommitHash) -> Result<Option<u64>> {
         let mut offset = self.newest_commit();
         while offset != 0 {
