@@ -289,14 +289,18 @@ impl<'a> Exporter<'a> {
             }
             Slot::Value(bytes) => self.put_entry(level, bytes, None),
             // From where it was read, since it may be long.
-            Slot::StoredValue(offset) => {
-                load.read_value(*offset, &mut |bytes| self.put_entry(level, bytes, Some(*offset)))
-            }
+            Slot::StoredValue(offset) => load.read_value(*offset, &mut |bytes, hash| {
+                let hash = match hash {
+                    None if bytes.len() >= VALUE_WORTH => Some(load.hash(*offset)?),
+                    hash => hash.copied(),
+                };
+                self.put_entry(level, bytes, hash)
+            }),
             _ => unreachable!("directories are entered"),
         }
     }
 
-    fn put_entry(&mut self, level: &mut Level, bytes: &[u8], stored: Option<u64>) -> Result<()> {
+    fn put_entry(&mut self, level: &mut Level, bytes: &[u8], known: Option<Hash>) -> Result<()> {
         let Some(Body::Leaf { leaf, .. }) = level.node.as_ref().map(|node| &node.body) else {
             unreachable!("a branch leads to pieces of its directory")
         };
@@ -311,10 +315,7 @@ impl<'a> Exporter<'a> {
         if bytes.len() < VALUE_WORTH {
             self.put_value(bytes)?;
         } else {
-            let hash = match stored {
-                Some(offset) => self.load.hash(offset)?,
-                None => hash::value(bytes),
-            };
+            let hash = known.unwrap_or_else(|| hash::value(bytes));
             if self.repeat(&hash)?.is_none() {
                 self.put_value(bytes)?;
                 self.repeats[slot_of(&hash)] = (hash, weight);
