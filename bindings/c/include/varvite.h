@@ -830,7 +830,7 @@ typedef struct varvite_store_options {
     uint64_t hashes_bytes;
     // Memory for pages of the pack, in bytes, unless `cache` is given.
     uint64_t pages_bytes;
-    // Memory for write buffers and filters of the index, in bytes.
+    // Memory for the index, in bytes: write buffers, filters, merges and pages.
     uint64_t index_bytes;
     // Bytes of changes that a working tree holds before it spills them to the pack.
     uint64_t tree_bytes;

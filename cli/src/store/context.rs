@@ -1,7 +1,6 @@
 //! Opening contexts, ours and those of Irmin, and naming their commits.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -221,29 +220,10 @@ pub fn open_over(folder: &Path, lower: Option<Arc<dyn Disk>>) -> Result<Store> {
 }
 
 /// Removes the context that this process has made as `store` in `target`, and the folders that were made for it, as far
-/// as nobody put anything else there. The store keeps other writers out until it is gone.
-///
-/// First it is marked as one of which only a part is there, so that nobody takes what is left for a damaged one, should
-/// this process be killed meanwhile.
-pub fn remove_new(store: Store, folder: &Path, target: folder::Target) {
-    let mark = folder.join("half-made");
+/// as nobody put anything else there.
+pub fn remove_new(store: Store, target: folder::Target) {
     // What went wrong before is what is told, so nothing is said of what cannot be removed.
-    let is_marked = fs::write(&mark, "").is_ok();
-    if is_marked && fs::remove_file(folder.join("control")).is_ok() {
-        drop(store);
-        let of_a_store = |name: &str| {
-            name == "import" || [".pack", ".hashes"].iter().any(|end| name.ends_with(end))
-        };
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            if entry.file_name().to_str().is_some_and(of_a_store) {
-                let _ = fs::remove_file(entry.path());
-            }
-        }
-        let _ = fs::remove_dir_all(folder.join("index"));
-        for path in [folder.join("lock"), mark] {
-            let _ = fs::remove_file(path);
-        }
-    }
+    let _ = store.discard();
     target.give_up();
 }
 

@@ -201,9 +201,15 @@ fn the_bench_gives_the_hashes_of_two_other_engines() {
     let arguments =
         ["bench", "context", "--accounts", "20000", "--blocks", "50", "--reads", "1000"];
     let rest = ["--updates", "300", "--inserts", "40", "--deletes", "10", "--format", "json"];
-    for memory in [&["--memory"][..], &[]] {
-        let all: Vec<&str> = arguments.iter().chain(&rest).chain(memory).copied().collect();
+    let folder = tempfile::tempdir().unwrap();
+    let lower = folder.path().join("lower");
+    for place in [&["--memory"][..], &[], &["--lower", text(&lower)]] {
+        let all: Vec<&str> = arguments.iter().chain(&rest).chain(place).copied().collect();
         let report = varvite(&all).json();
+        // What was loaded goes first, and the blocks change it where it is then.
+        let is_archive = report["archived_chunks"].as_u64().is_some_and(|chunks| chunks > 0);
+        assert_eq!(is_archive, place.len() == 2, "{report}");
+        assert_eq!(lower.join("0000-000000.pack").is_file(), is_archive);
         assert_eq!(report["load_hash"], "CoWSQ7ad76qutwFzmP1G5AegdtSnTtgAViRMgzWRsSyoC8KQbNmq");
         assert_eq!(report["last_hash"], "CoWPBzVoMa5HQWfPShZ7J1P15MCtY2BxBF6tXnzD15BVDzyMRAw4");
         assert_eq!(report["missing"], 0);

@@ -29,7 +29,7 @@ const ABSENT: [&str; 7] = [
 
 /// Commands that are run on no store of tables, no context and no file of one that the others have, and those that need
 /// more than these.
-const MORE: [&str; 44] = [
+const MORE: [&str; 45] = [
     "table get NUMBERS n a --as u64le",
     "table scan NUMBERS n --as u64be",
     "table list NUMBERS",
@@ -64,6 +64,7 @@ const MORE: [&str; 44] = [
     "trace convert ROWS OUT",
     "bench context --accounts 20 --blocks 2 --reads 5 --updates 5 --memory --timings",
     "bench context --accounts 20 --blocks 6 --reads 5 --updates 5 --collect-every 2 --keep 1",
+    "bench context --accounts 20 --blocks 3 --reads 5 --updates 5 --lower NEW",
     "bench utxo setup --entries 1000 --dir NEW",
     "bench utxo run --dir UTXO --batches 2",
     "bench range setup --entries 1000 --dir NEW",

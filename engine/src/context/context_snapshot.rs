@@ -47,6 +47,18 @@ pub(crate) const COMMITS_MAX: u32 = 1 << 16;
 /// most 4 MiB.
 const SAID_MAX: usize = 16 << 20;
 
+/// The most bytes of the bodies on one path down, each with [`LEVEL_BYTES`] more: whoever writes a file has all of them
+/// in work at once. What comes by a repeat does not count, since it is not written again.
+const PATH_MAX: usize = 64 << 20;
+
+/// What a piece in work takes beside its body.
+const LEVEL_BYTES: usize = 256;
+
+/// What the records on a path take that goes on from others, which take `others`, with a body of `body` bytes.
+fn path_bytes(body: usize, others: usize) -> usize {
+    others.saturating_add(body).saturating_add(LEVEL_BYTES)
+}
+
 /// Slots of the table of repeats.
 const SLOTS: usize = 1 << 18;
 

@@ -61,7 +61,8 @@ pub struct Options {
     pub index: Index,
     /// When a commit is durable.
     pub durability: Durability,
-    /// Memory for nodes, in bytes.
+    /// Memory for nodes, in bytes; as of the next ones, 64 GiB at most, 1 GiB with 32 bits. Up to a tenth of it, and of
+    /// `hashes_bytes`, is for the places of what may come, and taken at once.
     pub objects_bytes: u64,
     /// Memory for hashes of the children of nodes, in bytes. What changes is hashed with those of all
     /// its siblings; each that is not in memory is a read.
@@ -72,12 +73,14 @@ pub struct Options {
     /// default, and for a moment more than twice as much when the table of them grows. It is given up when the
     /// disk is full. On a [`MemoryDisk`](crate::disk::memory::MemoryDisk) the file is memory too: give 0 there.
     pub hashes_file_bytes: u64,
-    /// Memory for pages of the pack and of the index, in bytes, unless `cache` is given. What the index takes of
-    /// `index_bytes`, and what its merges take, is counted in it: a large index leaves less for pages, or nothing.
+    /// Memory for pages of the pack, in bytes, unless `cache` is given.
     pub pages_bytes: u64,
-    /// Memory for write buffers and filters of the index, in bytes.
+    /// Memory for the index, in bytes: write buffers, filters, merges, and the pages that these leave room for. An index
+    /// of commits alone takes 4 MiB at most. Filters take up to half; beyond some tens of millions of objects
+    /// what has to be in memory is more than the default.
     pub index_bytes: u64,
-    /// A page cache that other stores share.
+    /// A page cache that other stores share. The index is in it too then, beside the pages of the pack: a large one leaves
+    /// fewer of them.
     pub cache: Option<Arc<Cache>>,
     /// Bytes of changed directories and values that a working tree of the store holds before it
     /// spills them to the pack, where they stay unacknowledged until it is committed.
@@ -106,9 +109,23 @@ pub struct Options {
 /// in it comes on top.
 const CHUNK_BYTES_MAX: u64 = 1 << 40;
 
+/// The greatest memory of each kind: the places of a cache, up to a tenth of it, are taken at once.
+const MEMORY_MAX: u64 = if cfg!(target_pointer_width = "64") { 1 << 36 } else { 1 << 30 };
+
 impl Options {
-    /// `Invalid` when a store cannot be written so.
+    /// `Invalid` when no store can be opened so.
     pub(crate) fn check(&self) -> Result<()> {
+        let memory = [
+            ("objects_bytes", self.objects_bytes),
+            ("hashes_bytes", self.hashes_bytes),
+            ("pages_bytes", self.pages_bytes),
+            ("index_bytes", self.index_bytes),
+        ];
+        if let Some((name, bytes)) = memory.into_iter().find(|(_, bytes)| *bytes > MEMORY_MAX) {
+            return Err(Error::invalid(format!(
+                "{name} is {bytes}, and at most {MEMORY_MAX} are possible: choose less"
+            )));
+        }
         if self.chunk_bytes <= CHUNK_BYTES_MAX {
             return Ok(());
         }

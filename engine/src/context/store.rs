@@ -9,6 +9,7 @@ mod archive;
 mod check;
 mod collect;
 mod collection;
+mod discard;
 pub(crate) mod history;
 mod load;
 mod merge;
@@ -121,6 +122,8 @@ pub struct Store {
     index: Arc<Mutex<HashIndex>>,
     /// The half that only the one writer has; its working trees share it, to spill.
     tip: Option<Arc<Tip>>,
+    /// This handle has made it.
+    is_new: bool,
     /// Where commits are, when they are in another format; everything else is empty then.
     history: Option<Box<dyn History>>,
     /// Of a moment that a reader sees: where hashes are, without the index's lock.
@@ -154,7 +157,8 @@ impl Store {
         disk.sync_directory("")?;
         drop(first);
         control.replace(&disk)?;
-        Self::open_with(disk, options, control, Some(lock))
+        let store = Self::open_with(disk, options, control, Some(lock))?;
+        Ok(Store { is_new: true, ..store })
     }
 
     /// Opens a store for writing. `Locked` when another process, or this one, writes to it already.
@@ -177,6 +181,7 @@ impl Store {
     /// or damaged is made in memory. `Missing` when no store is there.
     #[expect(clippy::needless_pass_by_value, reason = "as the other openings take them")]
     pub fn open_read_only(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
+        options.check()?;
         load::beside_writer(
             || load::read_control(&*disk),
             |control| Self::open_with(Arc::clone(&disk), options.clone(), control, None),
@@ -185,13 +190,23 @@ impl Store {
 
     fn open_with(
         disk: Arc<dyn Disk>,
+        options: Options,
+        control: Control,
+        lock: Option<Box<dyn crate::disk::Lock>>,
+    ) -> Result<Store> {
+        let cache = options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
+        Self::open_through(cache, disk, options, control, lock)
+    }
+
+    fn open_through(
+        cache: Arc<Cache>,
+        disk: Arc<dyn Disk>,
         mut options: Options,
         control: Control,
         lock: Option<Box<dyn crate::disk::Lock>>,
     ) -> Result<Store> {
         options.configuration = control.configuration;
         options.index = control.index;
-        let cache = options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
         let nothing = Covered::nothing(control.store, control.epoch, control.index);
         let index = HashIndex::closed(&disk, &options, &cache, nothing, lock.is_none());
         let of = (control.store, control.epoch);
@@ -205,6 +220,7 @@ impl Store {
             control,
             index: Arc::new(Mutex::new(index)),
             tip: None,
+            is_new: false,
             history: None,
             lookup: None,
             shown_end: u64::MAX,
@@ -355,7 +371,8 @@ impl Store {
         Ok(place)
     }
 
-    /// The same without the index's memory.
+    /// The same without the index's memory, for a moment whose index is asked live and knows a newer record: one that was
+    /// written again has an older one anywhere.
     fn walk_to(&self, commit: &CommitHash) -> Result<Option<u64>> {
         let mut offset = self.newest_commit();
         while offset != 0 {

@@ -28,6 +28,34 @@ fn a_value_that_no_record_can_hold_is_refused_when_it_is_added() {
     assert_eq!(tree.hash().unwrap(), before);
 }
 
+/// The places of a cache are taken when it is made.
+#[test]
+fn more_memory_than_a_machine_has_is_refused_by_name() {
+    let set: [(&str, fn(&mut Options, u64)); 4] = [
+        ("objects_bytes", |options, bytes| options.objects_bytes = bytes),
+        ("hashes_bytes", |options, bytes| options.hashes_bytes = bytes),
+        ("pages_bytes", |options, bytes| options.pages_bytes = bytes),
+        ("index_bytes", |options, bytes| options.index_bytes = bytes),
+    ];
+    let there = MemoryDisk::seeded(1);
+    drop(Store::create(Arc::clone(&there) as Arc<dyn Disk>, Options::default()).unwrap());
+    for (name, set) in set {
+        for bytes in [(1 << 36) + 1, u64::MAX] {
+            let mut options = Options::default();
+            set(&mut options, bytes);
+            for opened in [
+                Store::create(MemoryDisk::seeded(1), options.clone()),
+                Store::open(Arc::clone(&there) as Arc<dyn Disk>, options.clone()),
+                Store::open_read_only(Arc::clone(&there) as Arc<dyn Disk>, options.clone()),
+            ] {
+                let error = opened.map(drop).unwrap_err();
+                assert_eq!(error.kind(), Kind::Invalid, "{error}");
+                assert!(error.to_string().contains(name), "{error}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_names_of_any_flat_directory_fit_in_a_record() {
     let widest = Configuration::new(1024, 4096, ChildOrder::SeededHash).unwrap();

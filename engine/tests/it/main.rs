@@ -36,6 +36,7 @@ mod context_attach; // lower folders by themselves, and at another copy of their
 mod context_chunks; // chunks that describe themselves: control files put back, stores mixed, limits
 mod context_collect; // what collections keep and take, beside commits, readers, faults and crashes
 mod context_crash; // crashes and failed calls of a context store
+mod context_discard; // a store that was just made is taken back
 mod context_doubt; // foreign and newer files, ends of chunks that were taken back, panics, few descriptors
 mod context_embedded; // small directories within the records of their parents
 mod context_examples; // trees and stores of a context, by example
@@ -53,6 +54,7 @@ mod context_repair; // new stores of what is whole in damaged ones
 mod context_repair_counts; // repairs count what is lost: beside objects that are there twice, older control files, lost chunks
 mod context_retry; // killed in the middle, opened again, the same call again, and the power goes
 mod context_sharing; // what commits share, counted, and differences and logs that go on from where they ended
+mod context_siblings; // what hashing a change reads of what is beside it
 mod context_snapshot_beside; // exports by readers while blocks arrive, imports beside one
 mod context_snapshot_ranges;
 mod context_snapshots; // commits in files: the same bytes from any store, damage, crashes, faults

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use varvite::Kind;
 use varvite::context::hash::hash;
-use varvite::context::{Index, Options, Store, verify_commit};
+use varvite::context::{
+    CommitFile, CommitHash, CommitInfo, Index, Options, Store, Tree, verify_commit,
+};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
+use varvite::disk::os::OsDisk;
 use varvite::format::checksum::{crc, crc_append, masked};
 use varvite::format::codec::Encoder;
 
@@ -260,4 +263,103 @@ fn a_compressed_frame_has_nothing_beside_it() {
         let error = verify_commit(&*disk, FILE).unwrap_err();
         assert!(error.to_string().contains(says), "{} bytes: {error}", padding.len());
     }
+}
+
+/// What an export would have in work at once is refused by all who read it, so that what is taken over can be exported.
+#[test]
+fn a_path_that_no_export_can_write_is_refused() {
+    for (levels, is_refused) in [(250_000, false), (270_000, true)] {
+        let disk = MemoryDisk::seeded(1);
+        disk.replace(FILE, file(chain(levels), 1, None)).unwrap();
+        let error = verify_commit(&*disk, FILE).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+        assert_eq!(error.to_string().contains("on one path"), is_refused, "{levels}: {error}");
+    }
+    // 66,000 bytes a level.
+    let long = "x".repeat(65_532);
+    let names: Vec<String> = (0..1_100).map(|level| format!("{long}{level:04}")).collect();
+    for (levels, is_refused) in [(1_000, false), (1_030, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = target(&folder, Options::default(), 8 << 20);
+        let mut tree = store.empty_tree();
+        tree.add(&names[..levels], b"1").unwrap();
+        let commit = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+        drop(tree);
+        let out = tempfile::tempdir().unwrap();
+        let (to, outcome, exporting) = exported(&store, &commit, &out);
+        println!("{levels} levels: {exporting} to export");
+        assert!(exporting < 110_000_000, "{exporting}");
+        if is_refused {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.kind(), Kind::Invalid, "{error}");
+            assert!(error.to_string().contains("too deep"), "{error}");
+            assert!(to.list("").unwrap().is_empty());
+        } else {
+            assert_eq!(verify_commit(&*to, FILE).unwrap().hash, outcome.unwrap().hash);
+        }
+    }
+}
+
+/// Exports to `folder`, so that the file takes no memory, and says how much the export took.
+fn exported(
+    store: &Store,
+    commit: &CommitHash,
+    folder: &tempfile::TempDir,
+) -> (Arc<dyn Disk>, varvite::Result<CommitFile>, usize) {
+    let disk: Arc<dyn Disk> = OsDisk::new(folder.path()).unwrap();
+    let (outcome, bytes) = most(|| store.export_commit(commit, &disk, FILE));
+    (disk, outcome, bytes)
+}
+
+/// Of a deep tree of wide directories the pieces further up are read again when an export comes back to them.
+#[test]
+fn an_export_holds_few_of_the_directories_on_its_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = target(&folder, Options::default(), 8 << 20);
+    let mut wide = Tree::empty(store.configuration());
+    for number in 0..60 {
+        wide.add(&[format!("{number:01000}")], b"1").unwrap();
+    }
+    let mut tree = wide.clone();
+    for _ in 0..800 {
+        let mut above = wide.clone();
+        // The first of its names, so that nothing of the others was written when the next is come to.
+        above.add_tree(&["#"], &tree).unwrap();
+        tree = above;
+    }
+    let commit = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    drop((tree, wide));
+    let out = tempfile::tempdir().unwrap();
+    let (to, outcome, exporting) = exported(&store, &commit, &out);
+    println!("{exporting} to export");
+    let file = outcome.unwrap();
+    assert!(exporting < 45_000_000, "{exporting}");
+    let folder = tempfile::tempdir().unwrap();
+    let mut again = target(&folder, Options::default(), 8 << 20);
+    assert_eq!(again.import_commit(&*to, FILE).unwrap(), file);
+    let out = tempfile::tempdir().unwrap();
+    let (_, outcome, _) = exported(&again, &commit, &out);
+    assert_eq!(outcome.unwrap().hash, file.hash);
+}
+
+/// A long value is in memory once while it is written.
+#[test]
+fn a_long_value_is_not_copied_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = target(&folder, Options::default(), 8 << 20);
+    let mut tree = store.empty_tree();
+    let length = 32 << 20;
+    tree.add(&["long"], &vec![7; length]).unwrap();
+    let commit = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    drop(tree);
+    let out = tempfile::tempdir().unwrap();
+    let (to, outcome, exporting) = exported(&store, &commit, &out);
+    outcome.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut again = target(&folder, Options::default(), 8 << 20);
+    let (outcome, importing) = most(|| again.import_commit(&*to, FILE));
+    outcome.unwrap();
+    println!("{exporting} to export, {importing} to import");
+    assert!(exporting < length + 20_000_000, "{exporting}");
+    assert!(importing < 7 * length, "{importing}");
 }

@@ -156,7 +156,7 @@ pub struct varvite_store_options {
     pub hashes_bytes: u64,
     /// Memory for pages of the pack, in bytes, unless `cache` is given.
     pub pages_bytes: u64,
-    /// Memory for write buffers and filters of the index, in bytes.
+    /// Memory for the index, in bytes: write buffers, filters, merges and pages.
     pub index_bytes: u64,
     /// Bytes of changes that a working tree holds before it spills them to the pack.
     pub tree_bytes: u64,

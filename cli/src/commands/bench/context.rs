@@ -1,11 +1,12 @@
 //! `varvite bench context`: the synthetic block workload, with every hash as other engines have it.
 
+mod archiving;
 mod collecting;
 mod reader;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::Serialize;
@@ -16,6 +17,7 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
+use self::archiving::{Archived, Archiver};
 use self::collecting::{Collected, Collector};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
@@ -57,6 +59,9 @@ pub struct Arguments {
     /// Folder for the store, missing or empty [default: a temporary folder]
     #[arg(long, conflicts_with = "memory")]
     dir: Option<PathBuf>,
+    /// Keep an archive: after each block a chunk that is whole moves to this folder, missing or empty, on another disk
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["memory", "collect_every"])]
+    lower: Option<PathBuf>,
     /// Memory for nodes, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 84, value_parser = clap::value_parser!(u64).range(0..1 << 20))]
     objects_mib: u64,
@@ -112,6 +117,9 @@ pub struct Report {
     /// Of collections, if there were any.
     #[serde(flatten)]
     collected: Option<Collected>,
+    /// Of the chunks that moved, with --lower.
+    #[serde(flatten)]
+    archived: Option<Archived>,
 }
 
 /// Runs load and blocks and prints the figures.
@@ -142,6 +150,7 @@ pub fn small(folder: Option<&Path>, trace: Option<PathBuf>) -> Result<Report> {
         seed: 42,
         memory: folder.is_none(),
         dir: None,
+        lower: None,
         objects_mib: 64,
         hashes_mib: 56,
         pages_mib: 16,
@@ -189,21 +198,25 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
         objects_bytes: arguments.objects_mib << 20,
         hashes_bytes: arguments.hashes_mib << 20,
         pages_bytes: arguments.pages_mib << 20,
+        // In memory its file would be memory, too.
+        hashes_file_bytes: folder.map_or(0, |_| Options::default().hashes_file_bytes),
+        lower: archiving::lower(arguments, folder)?,
         ..Options::default()
     };
     let mut store = Store::create(Arc::clone(&disk), options.clone())?;
-    let mut collector = Collector::of(arguments, folder)?;
+    let mut beside = Beside {
+        collector: Collector::of(arguments, folder)?,
+        archiver: arguments.lower.as_ref().map(|_| Archiver::default()),
+    };
     let mut seen = Seen { timings: timings.as_deref(), tracing: &mut tracing };
-    let (mut report, last, mut workload) =
-        measure(arguments, &mut store, &mut collector, &mut seen)?;
-    if let Some(collector) = &mut collector {
-        collector.end(&mut store)?;
-    }
+    let (mut report, last, mut workload) = measure(arguments, &mut store, &mut beside, &mut seen)?;
+    beside.end(&mut store, &last)?;
     store.checkpoint()?;
     report.disk_bytes = folder.map_or(store.stats().pack_bytes, disk_bytes);
-    if let Some(collector) = collector {
+    if let Some(collector) = beside.collector {
         report.collected = Some(collector.report(arguments, &store)?);
     }
+    report.archived = beside.archiver.map(|archiver| archiver.report(&store));
     store.close()?;
     let start = Instant::now();
     let store = Store::open(Arc::clone(&disk), options.clone())?;
@@ -253,10 +266,38 @@ struct Seen<'a> {
     tracing: &'a mut sight::Tracing,
 }
 
+/// What is done after each block, which takes no time of it.
+struct Beside {
+    collector: Option<Collector>,
+    archiver: Option<Archiver>,
+}
+
+impl Beside {
+    fn after_block(
+        &mut self,
+        store: &mut Store,
+        last: &CommitHash,
+        block_ns: u64,
+        took: Duration,
+    ) -> Result<()> {
+        if let Some(collector) = &mut self.collector {
+            collector.after_block(store, block_ns, took)?;
+        }
+        self.archiver.as_mut().map_or(Ok(false), |archiver| archiver.step(store, last)).map(drop)
+    }
+
+    fn end(&mut self, store: &mut Store, last: &CommitHash) -> Result<()> {
+        if let Some(collector) = &mut self.collector {
+            collector.end(store)?;
+        }
+        self.archiver.as_mut().map_or(Ok(()), |archiver| archiver.end(store, last))
+    }
+}
+
 fn measure(
     arguments: &Arguments,
     store: &mut Store,
-    collector: &mut Option<Collector>,
+    beside: &mut Beside,
     seen: &mut Seen<'_>,
 ) -> Result<(Report, CommitHash, Workload)> {
     let mix = Mix {
@@ -302,9 +343,7 @@ fn measure(
         blocks.push(took.as_nanos() as u64);
         seen.tracing.tick();
         cpu += own;
-        if let Some(collector) = collector {
-            collector.after_block(store, own, took)?;
-        }
+        beside.after_block(store, &last, own, took)?;
     }
     let after = store.stats();
     let count = arguments.blocks.max(1) as f64;
@@ -327,6 +366,7 @@ fn measure(
         missing: 0,
         timings: seen.timings.map(sight::Observed::report),
         collected: None,
+        archived: None,
     };
     Ok((report, last, workload))
 }
@@ -359,5 +399,6 @@ fn show(report: &Report, format: Format) -> std::io::Result<()> {
     ]);
     print::line(&table.to_string())?;
     report.timings.as_ref().map_or(Ok(()), sight::show)?;
-    report.collected.as_ref().map_or(Ok(()), Collected::show)
+    report.collected.as_ref().map_or(Ok(()), Collected::show)?;
+    report.archived.as_ref().map_or(Ok(()), Archived::show)
 }

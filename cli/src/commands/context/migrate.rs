@@ -108,7 +108,7 @@ pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
     let done = match (done, made) {
         // Commits that are there are gone on with.
         (Err(error), Some(target)) if store.stats().commits == 0 => {
-            remove_new(store, &arguments.to, target);
+            remove_new(store, target);
             return Err(error.into());
         }
         (done, _) => {

@@ -307,7 +307,7 @@ fn import(arguments: &Import, format: Format) -> Outcome {
         (Ok(file), _) => file,
         // What a full disk or a closed connection leaves is gone on with; of a damaged file nothing is.
         (Err(error), Some(target)) if error.kind() != Kind::Io => {
-            remove_new(store, &arguments.store, target);
+            remove_new(store, target);
             return Err(beside(&arguments.file, error).into());
         }
         (Err(error), _) => return Err(beside(&arguments.file, error).into()),

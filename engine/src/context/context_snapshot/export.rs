@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::compressed::Compressor;
 use super::frames::{CommitFileOpening, FrameWriter};
 use super::{
-    BRANCH, COMMIT, CommitFile, CommitFileOptions, CommitFileProgress, END, FLAT, LEAF, NODE_WORTH,
-    REPEAT, SAID_MAX, SLOTS, STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX,
-    Watch, commit_body, slot_of,
+    BRANCH, COMMIT, CommitFile, CommitFileOptions, CommitFileProgress, END, FLAT, LEAF,
+    LEVEL_BYTES, NODE_WORTH, PATH_MAX, REPEAT, SAID_MAX, SLOTS, STACKED_DIRECTORY, STACKED_VALUE,
+    VALUE, VALUE_WORTH, WAITING_MAX, Watch, commit_body, path_bytes, slot_of,
 };
 use crate::context::files::commit::Commit;
 use crate::context::hash::{self, Hash};
@@ -16,6 +16,9 @@ use crate::context::pieces::{digest, entry};
 use crate::disk::File;
 use crate::error::{Error, Result};
 use crate::format::codec::Encoder;
+
+/// Memory for the pieces on a path, of which those further up are read again.
+const NODES_MAX: usize = 16 << 20;
 
 /// Writes one file.
 pub(crate) struct Exporter<'a> {
@@ -34,7 +37,12 @@ pub(crate) struct Exporter<'a> {
 
 /// A piece of a directory that is being written: what is below it, and what its record will say.
 struct Level {
-    node: Arc<Node>,
+    /// None while it is let go.
+    node: Option<Arc<Node>>,
+    /// Where it can be read again, if it can.
+    place: Option<u64>,
+    node_bytes: usize,
+    width: usize,
     /// None for a small one in its parent's record that was not hashed.
     hash: Option<Hash>,
     next: usize,
@@ -42,10 +50,13 @@ struct Level {
     /// What its children weigh, and how many are on the stack.
     weight: usize,
     taken: usize,
+    /// What the records above it take so far, and those on the longest path below it.
+    above: usize,
+    below: usize,
 }
 
 impl Level {
-    fn new(node: Arc<Node>, hash: Option<Hash>) -> Level {
+    fn new(node: Arc<Node>, place: Option<u64>, hash: Option<Hash>) -> Level {
         let mut body = Encoder::new();
         match &node.body {
             Body::Leaf { leaf, .. } => body.varint(leaf.len() as u64),
@@ -57,11 +68,28 @@ impl Level {
                 }
             }
         }
-        Level { node, hash, next: 0, body, weight: 0, taken: 0 }
+        let (node_bytes, width) = (node.bytes(), node.width());
+        Level {
+            node: Some(node),
+            place,
+            node_bytes,
+            width,
+            hash,
+            next: 0,
+            body,
+            weight: 0,
+            taken: 0,
+            above: 0,
+            below: 0,
+        }
+    }
+
+    fn node(&self) -> &Arc<Node> {
+        self.node.as_ref().expect("the innermost is never let go")
     }
 
     fn tag(&self) -> u8 {
-        match &self.node.body {
+        match &self.node().body {
             Body::Leaf { flat: true, .. } => FLAT,
             Body::Leaf { .. } => LEAF,
             Body::Branch(_) => BRANCH,
@@ -73,6 +101,67 @@ impl Level {
         self.weight += usize::from(weight);
         self.taken += 1;
     }
+}
+
+/// The pieces from the root down to the one that is being written.
+#[derive(Default)]
+struct Path {
+    levels: Vec<Level>,
+    /// What those of them take that are held.
+    node_bytes: usize,
+    /// How many, from the root on, were let go, but for those that nobody could read again.
+    let_go: usize,
+}
+
+impl Path {
+    /// Goes down to `level`. `Invalid` when the path is too long to be written.
+    fn push(&mut self, mut level: Level) -> Result<()> {
+        if let Some(parent) = self.levels.last() {
+            level.above = path_bytes(parent.body.bytes().len(), parent.above);
+        }
+        expect_path(path_bytes(level.body.bytes().len(), level.above))?;
+        self.node_bytes += level.node_bytes;
+        self.levels.push(level);
+        while self.node_bytes > NODES_MAX && self.let_go + 1 < self.levels.len() {
+            let level = &mut self.levels[self.let_go];
+            if level.place.is_some() && level.node.take().is_some() {
+                self.node_bytes -= level.node_bytes;
+            }
+            self.let_go += 1;
+        }
+        Ok(())
+    }
+
+    /// Goes back up from a piece that was written.
+    fn pop(&mut self) {
+        if let Some(level) = self.levels.pop() {
+            self.node_bytes -= level.node_bytes;
+        }
+    }
+
+    /// The innermost piece.
+    fn last(&mut self, load: &dyn Load) -> Result<Option<&mut Level>> {
+        let Some(level) = self.levels.last_mut() else { return Ok(None) };
+        if level.node.is_none()
+            && let Some(place) = level.place
+        {
+            level.node = Some(load.node(place)?);
+            self.node_bytes += level.node_bytes;
+        }
+        self.let_go = self.let_go.min(self.levels.len() - 1);
+        Ok(self.levels.last_mut())
+    }
+}
+
+/// `Invalid` when the records on a path take more than a file may have there.
+fn expect_path(bytes: usize) -> Result<()> {
+    if bytes <= PATH_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the records on one path of the commit take more than {PATH_MAX} bytes, each with {LEVEL_BYTES} more than it has, \
+         which no snapshot of a commit can hold: its directories are too deep"
+    )))
 }
 
 /// What became of a directory.
@@ -135,34 +224,35 @@ impl<'a> Exporter<'a> {
     }
 
     fn tree(&mut self, root: &Slot) -> Result<()> {
-        let mut levels: Vec<Level> = Vec::new();
+        let mut path = Path::default();
         if let Entered::Level(level) = self.enter(root)? {
-            levels.push(level);
+            path.push(level)?;
         }
         loop {
-            self.tell(&levels)?;
-            let Some(level) = levels.last_mut() else { return Ok(()) };
-            if level.next == level.node.width() {
-                let weight = self.leave(level)?;
-                levels.pop();
-                if let Some(parent) = levels.last_mut() {
+            self.tell(&path.levels)?;
+            let Some(level) = path.last(self.load)? else { return Ok(()) };
+            if level.next == level.width {
+                let (weight, bytes) = self.leave(level)?;
+                path.pop();
+                if let Some(parent) = path.levels.last_mut() {
                     parent.take(weight);
+                    parent.below = parent.below.max(bytes);
                 }
                 continue;
             }
-            let child = level.node.child(level.next);
+            let child = level.node().child(level.next);
             level.next += 1;
             if child.is_value() {
                 self.value(level, &child)?;
                 continue;
             }
-            if let Body::Leaf { leaf, .. } = &level.node.body {
+            if let Some(Body::Leaf { leaf, .. }) = level.node.as_ref().map(|node| &node.body) {
                 let name = leaf.name(level.next - 1);
                 entry::put_name(&mut level.body, STACKED_DIRECTORY, Some(name));
             }
             match self.enter(&child)? {
                 Entered::Repeated(weight) => level.take(weight),
-                Entered::Level(below) => levels.push(below),
+                Entered::Level(below) => path.push(below)?,
             }
         }
     }
@@ -177,7 +267,7 @@ impl<'a> Exporter<'a> {
         let mut part = 1e6 / self.summary.commits as f64;
         let mut share = part * self.written as f64;
         for (index, level) in levels.iter().enumerate() {
-            part /= level.node.width() as f64;
+            part /= level.width as f64;
             // What the last one began was ended.
             let is_last = index + 1 == levels.len();
             share += part * level.next.saturating_sub(usize::from(!is_last)) as f64;
@@ -192,37 +282,42 @@ impl<'a> Exporter<'a> {
 
     /// Writes the value of the entry before the next one of `level`: in place if it is short.
     fn value(&mut self, level: &mut Level, slot: &Slot) -> Result<()> {
-        let Body::Leaf { leaf, .. } = &level.node.body else {
+        let load = self.load;
+        match slot {
+            Slot::Inline { length, bytes } => {
+                self.put_entry(level, &bytes[..usize::from(*length)], None)
+            }
+            Slot::Value(bytes) => self.put_entry(level, bytes, None),
+            // From where it was read, since it may be long.
+            Slot::StoredValue(offset) => load.read_value(*offset, &mut |bytes, hash| {
+                let hash = match hash {
+                    None if bytes.len() >= VALUE_WORTH => Some(load.hash(*offset)?),
+                    hash => hash.copied(),
+                };
+                self.put_entry(level, bytes, hash)
+            }),
+            _ => unreachable!("directories are entered"),
+        }
+    }
+
+    fn put_entry(&mut self, level: &mut Level, bytes: &[u8], known: Option<Hash>) -> Result<()> {
+        let Some(Body::Leaf { leaf, .. }) = level.node.as_ref().map(|node| &node.body) else {
             unreachable!("a branch leads to pieces of its directory")
         };
         let name = Some(leaf.name(level.next - 1));
-        let (bytes, stored) = match slot {
-            Slot::Inline { length, bytes } => {
-                let value = &bytes[..usize::from(*length)];
-                entry::put_name(&mut level.body, *length, name);
-                level.body.raw(value);
-                return Ok(());
-            }
-            Slot::StoredValue(offset) => (self.load.value(*offset)?, Some(*offset)),
-            Slot::Value(bytes) => (Arc::clone(bytes), None),
-            _ => unreachable!("directories are entered"),
-        };
         if bytes.len() <= INLINE {
             entry::put_name(&mut level.body, bytes.len() as u8, name);
-            level.body.raw(&bytes);
+            level.body.raw(bytes);
             return Ok(());
         }
         entry::put_name(&mut level.body, STACKED_VALUE, name);
         let weight = bytes.len().min(255) as u8;
         if bytes.len() < VALUE_WORTH {
-            self.put_value(&bytes)?;
+            self.put_value(bytes)?;
         } else {
-            let hash = match stored {
-                Some(offset) => self.load.hash(offset)?,
-                None => hash::value(&bytes),
-            };
+            let hash = known.unwrap_or_else(|| hash::value(bytes));
             if self.repeat(&hash)?.is_none() {
-                self.put_value(&bytes)?;
+                self.put_value(bytes)?;
                 self.repeats[slot_of(&hash)] = (hash, weight);
             }
         }
@@ -282,11 +377,15 @@ impl<'a> Exporter<'a> {
                 "the commit has an empty directory, which no snapshot of a commit can hold",
             ));
         }
-        Ok(Entered::Level(Level::new(node, hash)))
+        let place = if let Slot::StoredNode(offset) = slot { Some(*offset) } else { None };
+        Ok(Entered::Level(Level::new(node, place, hash)))
     }
 
-    /// Writes the record of a piece of which everything below was written; returns what it weighs.
-    fn leave(&mut self, level: &Level) -> Result<u8> {
+    /// Writes the record of a piece of which everything below was written; returns what it weighs, and what the
+    /// records on the longest path from it down take.
+    fn leave(&mut self, level: &Level) -> Result<(u8, usize)> {
+        let bytes = path_bytes(level.body.bytes().len(), level.below);
+        expect_path(bytes)?;
         let tag = level.tag();
         self.out.put([&[tag], level.body.bytes()])?;
         self.waiting -= level.taken;
@@ -295,11 +394,11 @@ impl<'a> Exporter<'a> {
         if weight > NODE_WORTH {
             let hash = match level.hash {
                 Some(hash) => hash,
-                None => digest::node(&level.node, Some(self.load))?,
+                None => digest::node(level.node(), Some(self.load))?,
             };
             self.repeats[slot_of(&hash)] = (hash, weight);
         }
-        Ok(weight)
+        Ok((weight, bytes))
     }
 
     fn push(&mut self, tag: u8) -> Result<()> {

@@ -19,6 +19,9 @@ const FULL: usize = 1 << 18;
 /// The most bytes of the stream in a frame.
 const PAYLOAD_MAX: usize = 1 << 20;
 
+/// A buffer of more bytes is of a long record.
+const LONG: usize = 4 * PAYLOAD_MAX;
+
 /// A compressed frame has at least this part of its payload, so that a short file costs no long work.
 const EXPANSION_MAX: usize = 64;
 
@@ -460,6 +463,12 @@ impl FrameReader {
                         );
                     }
                     self.taken = self.buffer.len() - left;
+                    if left == 0 && self.buffer.capacity() > LONG {
+                        // What a long record took is wanted for what is made of it.
+                        self.before += self.taken as u64;
+                        self.place += self.taken as u64;
+                        (self.buffer, self.taken) = (Vec::new(), 0);
+                    }
                     return Ok(taken);
                 }
                 Err(error) => {

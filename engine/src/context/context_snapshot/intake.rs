@@ -11,8 +11,9 @@ use super::order::{self, Listed};
 use super::path::AgreedPath;
 use super::repeats::Repeats;
 use super::{
-    BRANCH, COMMIT, CommitFile, Destination, END, FLAT, LEAF, NODE_WORTH, REPEAT, SAID_MAX, SLOTS,
-    STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX, Watch, commit_body, slot_of,
+    BRANCH, COMMIT, CommitFile, Destination, END, FLAT, LEAF, LEVEL_BYTES, NODE_WORTH, PATH_MAX,
+    REPEAT, SAID_MAX, SLOTS, STACKED_DIRECTORY, STACKED_VALUE, VALUE, VALUE_WORTH, WAITING_MAX,
+    Watch, commit_body, path_bytes, slot_of,
 };
 use crate::context::configuration::Configuration;
 use crate::context::files::commit::Commit;
@@ -51,7 +52,7 @@ enum Shape {
     /// A leaf of a larger one, whose entries are so many.
     Leaf,
     /// A branch at a depth.
-    Branch(u32),
+    Branch(u8),
 }
 
 /// An object that waits for its parent, or that may come again.
@@ -64,6 +65,9 @@ struct Waiting {
     weight: u8,
     /// Entries of a piece of a directory.
     below: u32,
+    /// What the records take on the longest path from it down; none where that came by a repeat, or before an import that
+    /// was cut off.
+    reach: u32,
     path: AgreedPath,
 }
 
@@ -74,7 +78,7 @@ impl Waiting {
             Shape::Value => (VALUE, 0),
             Shape::Flat => (FLAT, 0),
             Shape::Leaf => (LEAF, 0),
-            Shape::Branch(depth) => (BRANCH, depth as u8),
+            Shape::Branch(depth) => (BRANCH, depth),
         };
         let Waiting { weight, below, .. } = *self;
         let offset = offset_of(&self.slot);
@@ -92,7 +96,7 @@ impl Waiting {
             VALUE => Shape::Value,
             FLAT => Shape::Flat,
             LEAF => Shape::Leaf,
-            BRANCH => Shape::Branch(u32::from(kept.depth)),
+            BRANCH => Shape::Branch(kept.depth),
             _ => return None,
         };
         if is_value != (shape == Shape::Value) {
@@ -101,7 +105,8 @@ impl Waiting {
         let slot =
             if is_value { Slot::StoredValue(kept.offset) } else { Slot::StoredNode(kept.offset) };
         let path = AgreedPath::from_bits(configuration, kept.path)?;
-        Some(Waiting { slot, hash, shape, weight: kept.weight, below: kept.below, path })
+        let KeptObject { weight, below, .. } = *kept;
+        Some(Waiting { slot, hash, shape, weight, below, reach: 0, path })
     }
 }
 
@@ -340,7 +345,7 @@ impl Intake {
                 let Some(object) = self.table.get(slot) else {
                     return Err(place.corrupt("a repeat of what came before", "one of nothing"));
                 };
-                let object = object.clone();
+                let object = Waiting { reach: 0, ..object.clone() };
                 return self.wait(place, REPEAT, object);
             }
             TakenRecord::Value(value) => (VALUE, self.value(value)),
@@ -382,7 +387,8 @@ impl Intake {
         self.live_bytes += OBJECT_BYTES + value.len();
         let weight = value.len().min(255) as u8;
         let (shape, path) = (Shape::Value, AgreedPath::default());
-        Waiting { slot: Slot::Value(value), hash: UNKNOWN, shape, weight, below: 0, path }
+        let slot = Slot::Value(value);
+        Waiting { slot, hash: UNKNOWN, shape, weight, below: 0, reach: 0, path }
     }
 
     /// Takes the last `count` objects off the stack.
@@ -402,6 +408,7 @@ impl Intake {
         }
         let children = self.pop(place, taken.len())?;
         let mut hashes = if taken.is_empty() { Vec::new() } else { vec![UNKNOWN; leaf.len()] };
+        let reach = reach(place, length, &children)?;
         let mut weight = length;
         for (child, (index, directory)) in children.into_iter().zip(taken) {
             let fits =
@@ -424,7 +431,8 @@ impl Intake {
             (Shape::Leaf, AgreedPath::of(self.configuration, &leaf))
         };
         let slot = Slot::Node(Arc::new(Node::leaf(leaf, flat)));
-        Ok(Waiting { slot, hash: UNKNOWN, shape, weight: weight.min(255) as u8, below, path })
+        let weight = weight.min(255) as u8;
+        Ok(Waiting { slot, hash: UNKNOWN, shape, weight, below, reach, path })
     }
 
     fn branch(
@@ -436,13 +444,14 @@ impl Intake {
     ) -> Result<Waiting> {
         let configuration = self.configuration;
         let children = self.pop(place, buckets.len())?;
+        let reach = reach(place, length, &children)?;
         let (mut weight, mut below, mut path) = (length, 0_u32, None);
         let mut hashes = Vec::with_capacity(children.len());
         let mut pointers = Vec::with_capacity(children.len());
         for (child, bucket) in children.into_iter().zip(buckets) {
             let is_piece = match child.shape {
                 Shape::Leaf => true,
-                Shape::Branch(at) => at == depth + 1,
+                Shape::Branch(at) => u32::from(at) == depth + 1,
                 Shape::Value | Shape::Flat => false,
             };
             let above = child.path.prefix(configuration, depth);
@@ -469,8 +478,8 @@ impl Intake {
         let branch = Branch::new(depth, pointers);
         branch.hashes().put(hashes);
         let slot = Slot::Node(Arc::new(Node::new(Body::Branch(branch))));
-        let (shape, weight) = (Shape::Branch(depth), weight.min(255) as u8);
-        Ok(Waiting { slot, hash: UNKNOWN, shape, weight, below, path })
+        let (shape, weight) = (Shape::Branch(depth as u8), weight.min(255) as u8);
+        Ok(Waiting { slot, hash: UNKNOWN, shape, weight, below, reach, path })
     }
 
     /// A state is written when what a kill would cost is worth some of its own bytes.
@@ -641,6 +650,20 @@ impl Intake {
         }
         Ok(())
     }
+}
+
+/// What the records take on the longest path down from one with a body of `length` bytes over `children`. `Corrupt` when
+/// an export could not write that.
+fn reach(place: &Decoder<'_>, length: usize, children: &[Waiting]) -> Result<u32> {
+    let below = children.iter().map(|child| child.reach).max().unwrap_or(0);
+    let bytes = path_bytes(length, below as usize);
+    if bytes > PATH_MAX {
+        let most = format_args!(
+            "at most {PATH_MAX} bytes of records on one path, each with {LEVEL_BYTES} more than it has"
+        );
+        return Err(place.corrupt(most, bytes));
+    }
+    Ok(bytes as u32)
 }
 
 /// Hashes an object that is not yet.

@@ -371,8 +371,8 @@ impl Control {
 /// What is said of a folder that a repair has not come to the end of.
 pub(crate) fn half_made(disk: &dyn Disk) -> Error {
     Error::invalid(format!(
-        "{} holds a part of what a repair would have made that was cut off: remove the folder, and repair the damaged \
-         store again",
+        "{} holds a part of a store, of which a repair was cut off, or the removal: remove the folder, and repair the \
+         damaged store again if there was one",
         disk.root()
     ))
 }

@@ -38,6 +38,9 @@ const GATHERED: usize = 1 << 14;
 /// Memory of the table of commits: one a block is few.
 const COMMITS_BYTES: u64 = 1 << 20;
 
+/// The most memory of an index of commits alone, with its merges and its pages.
+const MINIMAL_BYTES: u64 = 4 << 20;
+
 /// What a snapshot of the index says beside its tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Covered {
@@ -214,18 +217,24 @@ fn offset(value: &[u8]) -> Result<u64> {
 }
 
 impl HashIndex {
-    /// The index of the store that `nothing` names, not open.
+    /// The index of the store that `nothing` names, not open. `pages` is the cache of the pack.
     pub(crate) fn closed(
         disk: &Arc<dyn Disk>,
         options: &Options,
-        cache: &Arc<Cache>,
+        pages: &Arc<Cache>,
         nothing: Covered,
         read_only: bool,
     ) -> HashIndex {
+        // One that the host gives has everything in it. Else it would leave a large pack no page.
+        let cache = match (&options.cache, nothing.strategy) {
+            (Some(_), _) => Arc::clone(pages),
+            (None, Strategy::Minimal) => Cache::new(options.index_bytes.min(MINIMAL_BYTES)),
+            (None, Strategy::Always) => Cache::new(options.index_bytes),
+        };
         HashIndex {
             folder: Subfolder::new(Arc::clone(disk), paths::INDEX),
             options: options.clone(),
-            cache: Arc::clone(cache),
+            cache,
             tables: None,
             covered: nothing,
             reached: Place::start(0),
@@ -378,15 +387,27 @@ impl HashIndex {
         (self.reached, self.tried) = (Place::start(0), Place::start(0));
         self.unsaved = 0;
         self.behind = true;
-        let tables = self.tables.take();
         if self.read_only {
+            self.tables = None;
             return Ok(());
         }
-        if let Some(Tables { session, .. }) = tables {
-            // Nothing of it is needed, so neither is its closing.
+        // Nothing of them is needed, so neither is their closing.
+        self.close();
+        self.make_tables()
+    }
+
+    /// Lets go of the tables, whose files are removed next.
+    pub(crate) fn close(&mut self) {
+        self.behind = true;
+        if let Some(Tables { session, .. }) = self.tables.take() {
             let _ = session.close();
         }
-        self.make_tables()
+    }
+
+    /// The cache that what it takes is charged to.
+    #[cfg(test)]
+    pub(crate) fn cache(&self) -> &Arc<Cache> {
+        &self.cache
     }
 
     /// Whether it was begun again and never brought to the end of the pack, because of an error: then

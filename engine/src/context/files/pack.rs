@@ -26,7 +26,7 @@ use crate::context::options::Options;
 use crate::context::pieces::changes::{Changes, Form, Since};
 use crate::context::pieces::digest;
 use crate::context::pieces::kept::{Kept, ROOM};
-use crate::context::pieces::node::{Base, Load, Node, Scan, Slot};
+use crate::context::pieces::node::{Base, Load, Node, ReadValue, Scan, Slot, UNKNOWN};
 use crate::context::pieces::object_cache::ObjectCache;
 use crate::context::pieces::recent::Recent;
 use crate::disk::Disk;
@@ -576,7 +576,10 @@ impl Pack {
     /// read, in a file once memory has no room for them.
     pub(crate) fn keep_hashes(&self, offset: u64, hashes: Vec<Hash>, is_dear: bool) {
         self.hashes.insert_as(offset, hashes, is_dear, &mut |offset, hashes| {
-            self.evicted_hashes.put(offset, &hashes);
+            // One with a gap would not be believed.
+            if !hashes.contains(&UNKNOWN) {
+                self.evicted_hashes.put(offset, &hashes);
+            }
         });
     }
 
@@ -712,6 +715,13 @@ impl Load for Pack {
         self.with_value(offset, <[u8]>::to_vec)
     }
 
+    fn read_value(&self, offset: u64, each: &mut ReadValue<'_>) -> Result<()> {
+        self.record(offset, |file, place, record| match record.tag {
+            Tag::Value => each(record.body, Some(&record.hash)),
+            other => Err(Error::corrupt(file, place, "a value", format_args!("{other:?}"))),
+        })
+    }
+
     fn equals(&self, offset: u64, value: &[u8]) -> Result<bool> {
         self.with_value(offset, |found| *found == *value)
     }
@@ -719,6 +729,17 @@ impl Load for Pack {
     fn hash(&self, offset: u64) -> Result<Hash> {
         // Asked once: whoever asks keeps it beside the reference. The rest of the page is seldom wanted.
         self.record_at(offset, false, |_, _, record| Ok(record.hash))
+    }
+
+    fn keep_siblings(&self, offset: u64, mut hashes: Vec<Hash>, is_spread: bool) {
+        // Another tree may have read what this one has changed.
+        let known = self.hashes.take(offset).filter(|known| known.len() == hashes.len());
+        for (hash, known) in hashes.iter_mut().zip(known.unwrap_or_default()) {
+            if *hash == UNKNOWN {
+                *hash = known;
+            }
+        }
+        self.keep_hashes(offset, hashes, is_spread);
     }
 
     fn identity(&self) -> u64 {

@@ -284,6 +284,11 @@ fn store_of(disk: &dyn Disk, epoch: u64, number: u64) -> Result<u64> {
     Header::expect(&path, &bytes[..found], FileKind::Pack).map(|header| header.store)
 }
 
+/// Whether the folder of `disk` has chunk `number` of `epoch`, and it says that it is of `store`.
+pub(crate) fn is_of(disk: &dyn Disk, store: u64, epoch: u64, number: u64) -> bool {
+    store_of(disk, epoch, number).is_ok_and(|found| found == store)
+}
+
 /// The store whose chunks the folder of `disk` has, whatever their epoch; none where none says so. `Invalid` where there
 /// are several.
 pub(crate) fn owner(disk: &dyn Disk) -> Result<Option<u64>> {

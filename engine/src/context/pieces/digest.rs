@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::changes::Since;
 use super::entry::{self, Within};
 use super::node::{Body, Leaf, Load, Node, Slot, Target, UNKNOWN};
 use crate::context::hash::{self, Hash};
@@ -114,20 +115,28 @@ struct Digester<'a> {
     names: [Vec<u8>; 2],
     /// The hashes of what is in directories in place.
     inside: Vec<Hash>,
+    /// How many hashes were read.
+    reads: u64,
 }
 
 impl Digester<'_> {
     fn new(load: Option<&dyn Load>) -> Digester<'_> {
         let (bytes, spans, places) = (Vec::new(), Vec::new(), Vec::new());
-        Digester { load, bytes, spans, places, names: [Vec::new(), Vec::new()], inside: Vec::new() }
+        let names = [Vec::new(), Vec::new()];
+        Digester { load, bytes, spans, places, names, inside: Vec::new(), reads: 0 }
     }
 
     fn batch(&mut self, nodes: &[&Node]) -> Result<()> {
         self.embedded(nodes)?;
         let mut children: Vec<Vec<Hash>> = Vec::with_capacity(nodes.len());
+        let mut were_read = Vec::new();
         self.clear();
         for (position, node) in nodes.iter().enumerate() {
+            let reads = self.reads;
             children.push(self.known(position, node)?);
+            if self.reads > reads {
+                were_read.push(position);
+            }
         }
         let places = &self.places;
         hash::hash_spans(&self.bytes, &self.spans, |index, digest| {
@@ -144,10 +153,30 @@ impl Digester<'_> {
             // Another thread that hashes the same node sets the same hash.
             let _ = nodes[index].hash.set(digest);
         });
+        for position in were_read {
+            self.keep_siblings(nodes[position], &children[position]);
+        }
         for (node, children) in nodes.iter().zip(children) {
             keep(node, children);
         }
         Ok(())
+    }
+
+    /// Leaves the hashes of those children that `node` has still had when it was read with the store, for whoever changes it
+    /// next: this tree may be dropped, as simulations are.
+    fn keep_siblings(&self, node: &Node, children: &[Hash]) {
+        let (Some(load), Some(base)) = (self.load, node.base) else { return };
+        let Some(changed) = node.changes().since(Since::Record) else { return };
+        let (mut before, mut next) = (Vec::with_capacity(children.len()), 0);
+        for (index, is_added) in changed {
+            before.extend_from_slice(&children[next..index]);
+            if !is_added {
+                before.push(UNKNOWN);
+            }
+            next = index + 1;
+        }
+        before.extend_from_slice(&children[next..]);
+        load.keep_siblings(base.offset, before, node.is_spread());
     }
 
     /// Hashes the directories within `nodes` of which no hash is known, many at once: of a leaf that is
@@ -278,7 +307,8 @@ impl Digester<'_> {
         }
     }
 
-    fn stored(&self, offset: u64) -> Result<Hash> {
+    fn stored(&mut self, offset: u64) -> Result<Hash> {
+        self.reads += 1;
         self.load.expect("a stored child is only reached through its pack").hash(offset)
     }
 

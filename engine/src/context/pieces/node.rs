@@ -54,12 +54,20 @@ pub(crate) trait Load: Send + Sync {
     fn value_bytes(&self, offset: u64) -> Result<Vec<u8>> {
         self.value(offset).map(|value| value.to_vec())
     }
+    /// Calls `each` with the value at a logical offset, which may be longer than anybody should have twice, and with its
+    /// hash if that is beside it.
+    fn read_value(&self, offset: u64, each: &mut ReadValue<'_>) -> Result<()> {
+        each(&self.value(offset)?, None)
+    }
     /// Whether `value` is the value at a logical offset.
     fn equals(&self, offset: u64, value: &[u8]) -> Result<bool> {
         Ok(*self.value(offset)? == *value)
     }
     /// The hash of the node or value at a logical offset.
     fn hash(&self, offset: u64) -> Result<Hash>;
+    /// Keeps the hashes of the children of the node at a logical offset, as far as they are known, for who asks for the
+    /// node next: some of them were read one by one.
+    fn keep_siblings(&self, _offset: u64, _hashes: Vec<Hash>, _is_spread: bool) {}
     /// Takes note that a change made so many bytes live.
     fn note(&self, _bytes: u64) {}
     /// Distinguishes packs, because offsets mean nothing in another one.
@@ -103,6 +111,9 @@ pub(crate) trait Load: Send + Sync {
         Ok(())
     }
 }
+
+/// What [`Load::read_value`] calls.
+pub(crate) type ReadValue<'a> = dyn FnMut(&[u8], Option<&Hash>) -> Result<()> + 'a;
 
 /// What [`Load::scan`] found.
 pub(crate) enum Scan {

@@ -149,13 +149,7 @@ impl Store {
             return Ok(0);
         }
         let alone = volume::lock(&lower)?;
-        let cleared = volume::remove_leftovers(&*lower);
-        // What comes back may come from a disk that nobody can write to any more.
-        if to == State::Lower {
-            cleared?;
-            volume::expect_room(&*lower, writer.control.store, writer.control.epoch)?;
-            self.expect_archive(&writer.control, &*lower)?;
-        }
+        self.look_below(&mut writer, &*lower, to)?;
         let mut moved = 0;
         while moved < most
             && let Some(row) = next(&writer.control.chunks)
@@ -174,7 +168,30 @@ impl Store {
             tip.remove_doomed(&mut writer, u64::MAX)?;
             moved += 1;
         }
+        writer.moved = Some((writer.control.epoch, to));
         Ok(moved)
+    }
+
+    /// Looks through the lower folder before chunks go `to` there, or come back. Where they move one by one that is listed
+    /// once: while it has a chunk of this store, which says so, no other store takes it.
+    fn look_below(&self, writer: &mut Writer, lower: &dyn Disk, to: State) -> Result<()> {
+        let control = &writer.control;
+        let (store, epoch) = (control.store, control.epoch);
+        let goes_on = writer.moved.take() == Some((epoch, to));
+        if to != State::Lower {
+            if !goes_on {
+                // It may be on a disk that nobody can write to any more.
+                let _ = volume::remove_leftovers(lower);
+            }
+            return Ok(());
+        }
+        let last = control.chunks.iter().rfind(|row| row.state == State::Lower);
+        let is_there = |row: &Row| volume::is_of(lower, store, epoch, row.number);
+        if !(goes_on && last.is_some_and(is_there)) {
+            volume::remove_leftovers(lower)?;
+            volume::expect_room(lower, store, epoch)?;
+        }
+        self.expect_archive(control, lower)
     }
 }
 

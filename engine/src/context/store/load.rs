@@ -16,7 +16,6 @@ use crate::context::files::hash_index::{Covered, HashIndex, is_damage};
 use crate::context::files::paths;
 use crate::context::files::sparse::SparseFile;
 use crate::context::observer::Operation;
-use crate::context::options::Options;
 use crate::disk::{Disk, Lock, remove_quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, Position};
@@ -654,9 +653,8 @@ impl Store {
     /// Other files: they are read afresh, and only then the old ones are let go.
     fn read_afresh(&mut self) -> Result<()> {
         let control = read_control(&*self.disk)?;
-        let cache = Some(Arc::clone(self.pack.cache()));
-        let options = Options { cache, ..self.options.clone() };
-        let fresh = Self::open_with(Arc::clone(&self.disk), options, control, None)?;
+        let (cache, disk) = (Arc::clone(self.pack.cache()), Arc::clone(&self.disk));
+        let fresh = Self::open_through(cache, disk, self.options.clone(), control, None)?;
         let readers = std::mem::take(&mut self.readers);
         *self = fresh;
         self.readers = readers;

@@ -143,7 +143,8 @@ impl Reader {
         self.ask(|store| store.checkout(commit))
     }
 
-    /// See [`Store::exists`].
+    /// See [`Store::exists`]. Of a commit newer than what the reader sees, where the index could not take its last entries,
+    /// it reads the history: one record a commit.
     pub fn exists(&self, commit: &CommitHash) -> Result<bool> {
         self.ask(|store| store.exists(commit))
     }
@@ -273,6 +274,7 @@ impl Store {
             shown_end,
             index: Arc::clone(&self.index),
             tip: None,
+            is_new: false,
             history: None,
             readers: Readers::default(),
         })

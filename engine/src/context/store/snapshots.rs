@@ -283,6 +283,8 @@ impl Store {
     /// the trees hold, and not for how larger directories would be cut: with another configuration than the chain's the
     /// commits may be the same, and the next ones are not. Who trusts the file's word for it asks
     /// [`inspect_commit`](crate::context::inspect_commit) first.
+    ///
+    /// Where the file is refused nothing is left of the store; after an `Io` it stays, and an import into it goes on.
     pub fn create_from_commit(
         disk: Arc<dyn Disk>,
         options: Options,
@@ -298,8 +300,16 @@ impl Store {
             )));
         }
         let mut store = Store::create(disk, options)?;
-        let file = store.import_commit(from, path)?;
-        Ok((store, file))
+        match store.import_commit(from, path) {
+            Ok(file) => Ok((store, file)),
+            Err(error) => {
+                if error.kind() != Kind::Io {
+                    // The file's error is what is told.
+                    let _ = store.discard();
+                }
+                Err(error)
+            }
+        }
     }
 }
 

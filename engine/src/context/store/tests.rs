@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{CommitInfo, Limits, Store};
+use crate::cache::Cache;
 use crate::context::configuration::{ChildOrder, Configuration};
 use crate::context::files::chunk::{Opening, Seal};
 use crate::context::files::chunk_files::FILES_AT_ONCE;
@@ -26,6 +27,7 @@ use crate::error::{Kind, Result};
 use crate::file::append::{self, AppendFile, HEAD, Position};
 use crate::format::codec::Encoder;
 use crate::format::header::{FileKind, Header};
+use crate::sync::lock;
 
 fn options(index: Index) -> Options {
     Options {
@@ -758,5 +760,36 @@ fn a_chunk_that_comes_back_under_a_name_that_was_to_go_stays() {
     for number in 0..4 {
         let tree = store.checkout(&commits[number as usize]).unwrap();
         assert_eq!(tree.find(&["data", "3"]).unwrap(), Some(value(number, 3)));
+    }
+}
+
+/// Else a large index would leave the pack no page; one number for all is a cache that the host gives.
+#[test]
+fn what_the_index_takes_is_not_taken_from_the_pages_of_the_pack() {
+    for given in [None, Some(Cache::new(1 << 20))] {
+        let options = Options {
+            pages_bytes: 64 << 10,
+            index_bytes: 1 << 20,
+            cache: given.clone(),
+            ..options(Index::Always)
+        };
+        let disk: Arc<dyn Disk> = MemoryDisk::seeded(1);
+        let mut store = Store::create(Arc::clone(&disk), options.clone()).unwrap();
+        for number in 0..40 {
+            commit(&mut store, number);
+        }
+        let mut reader = Store::open_read_only(disk, options).unwrap();
+        store.clear().unwrap();
+        commit(&mut store, 41);
+        // Everything is read afresh.
+        reader.reload().unwrap();
+        for store in [&store, &reader] {
+            let index = lock(&store.index);
+            // A reader has what it has read in no table.
+            assert!(store.tip.is_none() || index.cache().stats().charged_bytes > 0);
+            let of_pack = store.pack.cache().stats().charged_bytes;
+            assert_eq!(of_pack > 0, given.is_some(), "{of_pack} bytes of the pack's");
+            assert_eq!(index.cache().budget_bytes(), 1 << 20);
+        }
     }
 }

@@ -101,6 +101,8 @@ pub(super) struct Writer {
     pub(super) removal: Option<PiecewiseRemoval>,
     /// Bytes that collections have freed since the store was opened.
     pub(super) reclaimed: u64,
+    /// The epoch of the chunks that were moved since the lower folder was looked through, and where they went.
+    pub(super) moved: Option<(u64, ChunkState)>,
     /// How many chunks there may be at a time.
     pub(super) chunks_max: u64,
 }
@@ -154,6 +156,7 @@ impl Tip {
             doomed: Vec::new(),
             removal: None,
             reclaimed: 0,
+            moved: None,
             chunks_max: CHUNKS_MAX,
         };
         Arc::new(Tip {
@@ -181,6 +184,14 @@ impl Tip {
             ));
         }
         Ok(writer)
+    }
+
+    /// Ends all writing, for whoever removes the store. `Poisoned` when another writer has taken it.
+    pub(super) fn end(&self) -> Result<()> {
+        let mut writer = lock(&self.writer);
+        writer.check_lock()?;
+        writer.poisoned = true;
+        Ok(())
     }
 
     /// The end of the pack.

@@ -1,0 +1,92 @@
+//! Chunks that move to a lower folder beside the blocks of `varvite bench context`, and what that costs.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Serialize;
+use varvite::Result;
+use varvite::context::{CommitHash, Store};
+use varvite::disk::Disk;
+use varvite::disk::os::OsDisk;
+
+use super::Arguments;
+use crate::print;
+use crate::store::folder::apart;
+use crate::system::measure::{BlockMs, Samples, thread_cpu_ns};
+
+/// What moving chunks cost and gave.
+#[derive(Debug, Serialize)]
+pub(super) struct Archived {
+    archived_chunks: u64,
+    archived_bytes: u64,
+    archive_cpu_seconds: f64,
+    /// By the clock, for each chunk.
+    archive_ms: BlockMs,
+}
+
+/// Moves a chunk after each block, if one is old enough.
+#[derive(Debug, Default)]
+pub(super) struct Archiver {
+    has_begun: bool,
+    chunks: u64,
+    cpu_ns: u64,
+    took: Samples,
+}
+
+/// The disk of the lower folder, which is made; none without `--lower`.
+pub(super) fn lower(arguments: &Arguments, folder: Option<&Path>) -> Result<Option<Arc<dyn Disk>>> {
+    let Some(lower) = &arguments.lower else { return Ok(None) };
+    folder.map_or(Ok(()), |folder| apart(folder, lower))?;
+    Ok(Some(OsDisk::create(lower)?))
+}
+
+impl Archiver {
+    /// Moves a chunk that ends before that of `last`; returns whether there was one.
+    pub(super) fn step(&mut self, store: &mut Store, last: &CommitHash) -> Result<bool> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            // What was loaded goes first, however little that is: blocks work on an old state then.
+            store.begin_chunk()?;
+        }
+        let (start, cpu) = (Instant::now(), thread_cpu_ns());
+        if store.archive(last, 1)? == 0 {
+            return Ok(false);
+        }
+        self.chunks += 1;
+        self.cpu_ns += thread_cpu_ns() - cpu;
+        self.took.push(start.elapsed().as_nanos() as u64);
+        Ok(true)
+    }
+
+    /// Moves what the blocks have left.
+    pub(super) fn end(&mut self, store: &mut Store, last: &CommitHash) -> Result<()> {
+        while self.step(store, last)? {}
+        Ok(())
+    }
+
+    pub(super) fn report(mut self, store: &Store) -> Archived {
+        Archived {
+            archived_chunks: self.chunks,
+            archived_bytes: store.archived_bytes(),
+            archive_cpu_seconds: self.cpu_ns as f64 / 1e9,
+            archive_ms: BlockMs::of(&mut self.took),
+        }
+    }
+}
+
+impl Archived {
+    /// Prints it for a person.
+    pub(super) fn show(&self) -> std::io::Result<()> {
+        let took = &self.archive_ms;
+        let table = print::record(&[
+            ("chunks in the lower folder", self.archived_chunks.to_string()),
+            ("bytes of them", print::bytes(self.archived_bytes)),
+            ("CPU of moving them", format!("{:.2} s", self.archive_cpu_seconds)),
+            (
+                "a chunk p50 / p99 / max",
+                format!("{:.1} / {:.1} / {:.1} ms", took.p50, took.p99, took.max),
+            ),
+        ]);
+        print::line(&table.to_string())
+    }
+}

@@ -1,0 +1,87 @@
+//! Taking back a store that was only just made.
+
+use super::Store;
+use super::paths;
+use crate::disk::{Access, Disk, Mode};
+use crate::error::{Error, Kind, Result};
+use crate::file::replace;
+use crate::sync::lock;
+
+impl Store {
+    /// Removes the store, which this handle has [made](Store::create), with all that was written to it since: for a host
+    /// that made it for what came to nothing, as an import of a damaged file. The folder stays, with whatever else is
+    /// in it, and so do chunks in a lower folder. Four syncs of the folder.
+    ///
+    /// `Invalid` for a store that was there before; it stays as it is. After another error, or where the process dies
+    /// meanwhile, what is left says that it is a part of a store. Trees and readers of it are of no use any more.
+    ///
+    /// ```
+    /// use varvite::context::{Options, Store};
+    /// use varvite::disk::Disk;
+    /// use varvite::disk::memory::MemoryDisk;
+    /// # fn main() -> varvite::Result<()> {
+    /// let disk = MemoryDisk::seeded(1);
+    /// let store = Store::create(disk.clone(), Options::default())?;
+    /// store.discard()?;
+    /// assert!(disk.list("")?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn discard(self) -> Result<()> {
+        let tip = self.tip.as_ref().filter(|_| self.is_new).ok_or_else(|| {
+            Error::invalid(format!(
+                "the store at {} was not made by this handle, so it is not removed by it",
+                self.disk.root()
+            ))
+        })?;
+        tip.end()?;
+        let disk = &*self.disk;
+        // Whoever looks, or comes after a power cut, finds a part of a store that says so, and never a damaged one.
+        match disk.open(paths::HALF_MADE, Mode::Create, Access::Buffered) {
+            Err(error) if error.kind() != Kind::Exists => return Err(error),
+            _ => disk.sync_directory("")?,
+        }
+        remove(disk, paths::CONTROL)?;
+        disk.sync_directory("")?;
+        lock(&self.index).close();
+        for name in disk.list("")? {
+            let is_own = paths::parse_chunk(&name).is_some()
+                || paths::is_evicted_hashes(&name)
+                || name == paths::IMPORT
+                || replace::unfinished(&name).is_some_and(paths::is_replaced);
+            if is_own {
+                remove(disk, &name)?;
+            }
+        }
+        if disk.exists(paths::INDEX)? {
+            remove_folder(disk, paths::INDEX)?;
+        }
+        disk.sync_directory("")?;
+        remove(disk, paths::HALF_MADE)?;
+        disk.sync_directory("")?;
+        // While it is held, so that nobody's is removed.
+        remove(disk, paths::LOCK)
+    }
+}
+
+fn remove(disk: &dyn Disk, path: &str) -> Result<()> {
+    match disk.remove(path) {
+        Err(error) if error.kind() != Kind::Missing => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a folder of a session, which has folders of files, with all that is in it.
+fn remove_folder(disk: &dyn Disk, folder: &str) -> Result<()> {
+    for name in disk.list(folder)? {
+        let path = format!("{folder}/{name}");
+        // Disks say in various ways that it is a folder.
+        if let Err(error) = disk.remove(&path)
+            && remove_folder(disk, &path).is_err()
+            && error.kind() != Kind::Missing
+        {
+            return Err(error);
+        }
+    }
+    disk.remove_directory(folder)
+}
