@@ -9,7 +9,6 @@ mod archive;
 mod check;
 mod collect;
 mod collection;
-mod discard;
 pub(crate) mod history;
 mod load;
 mod merge;

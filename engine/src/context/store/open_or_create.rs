@@ -1,5 +1,7 @@
 //! A store, whether it is there already or not.
 
+mod discard;
+
 use std::path::Path;
 use std::sync::Arc;
 

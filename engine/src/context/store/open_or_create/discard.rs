@@ -1,7 +1,7 @@
 //! Taking back a store that was only just made.
 
-use super::Store;
-use super::paths;
+use crate::context::files::paths;
+use crate::context::store::Store;
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::replace;
