@@ -451,7 +451,9 @@ mod tests {
         let before = used();
         let scratches: Vec<_> = (0..200).map(|_| store.take_scratch().unwrap()).collect();
         let most = used() - before;
-        scratches.into_iter().for_each(|scratch| store.put_scratch(scratch));
+        for scratch in scratches {
+            store.put_scratch(scratch);
+        }
         let kept = used() - before;
         assert!(kept > 0 && kept < most / 8, "{kept} of {most}");
     }

@@ -81,13 +81,13 @@ pub(super) struct CheckpointSteps {
     /// How much was logged when log files were removed last.
     removed: u64,
     /// What the log that was found at the opening asks for.
-    opening: Opening,
+    opening: Owed,
 }
 
 /// A session that ends before its first log file is full begins no checkpoint by that. So where those before it left
 /// much, the next one begins with one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Opening {
+enum Owed {
     /// Nothing, or it was done.
     #[default]
     Settled,
@@ -97,18 +97,18 @@ enum Opening {
     GoesOn(Pace),
 }
 
-impl Opening {
+impl Owed {
     /// What is due with `older` files, of which tables may keep so many bytes.
-    fn of(older: LogKept, kept_max: u64) -> Opening {
+    fn of(older: LogKept, kept_max: u64) -> Owed {
         let is_over = |times: u8| {
             older.bytes > kept_max.saturating_mul(times.into())
                 || older.short > SHORT_FILES_MAX * usize::from(times)
         };
         match (is_over(1), is_over(2)) {
-            (false, _) => Opening::Settled,
-            (true, false) => Opening::Begins(Pace::ByBytes),
+            (false, _) => Owed::Settled,
+            (true, false) => Owed::Begins(Pace::ByBytes),
             // Sessions that are killed before they have made all steps come no further otherwise.
-            (true, true) => Opening::Begins(Pace::AtOnce),
+            (true, true) => Owed::Begins(Pace::AtOnce),
         }
     }
 }
@@ -117,8 +117,8 @@ impl CheckpointSteps {
     /// The steps of a session that finds so much of a log, of which tables may keep so many bytes; and whether a
     /// checkpoint is owed from its beginning.
     pub(super) fn at_opening(older: LogKept, kept_max: u64) -> (CheckpointSteps, bool) {
-        let opening = Opening::of(older, kept_max);
-        (CheckpointSteps { opening, ..CheckpointSteps::default() }, opening != Opening::Settled)
+        let opening = Owed::of(older, kept_max);
+        (CheckpointSteps { opening, ..CheckpointSteps::default() }, opening != Owed::Settled)
     }
 
     /// The table of this id was deleted: nobody needs what was written out of it.
@@ -205,16 +205,16 @@ impl LiveTables {
 
     /// Begins the checkpoint that is owed since the opening; gives its pace, if that is at once.
     fn pace_at_opening(&self, log: &LogWriter, steps: &mut CheckpointSteps) -> Option<Pace> {
-        if let Opening::Begins(pace) = steps.opening {
+        if let Owed::Begins(pace) = steps.opening {
             self.begin(log, steps);
-            steps.opening = Opening::GoesOn(pace);
+            steps.opening = Owed::GoesOn(pace);
         }
-        (steps.opening == Opening::GoesOn(Pace::AtOnce)).then_some(Pace::AtOnce)
+        (steps.opening == Owed::GoesOn(Pace::AtOnce)).then_some(Pace::AtOnce)
     }
 
     /// When the session ends: brings the checkpoint to its end that its opening began, or was to begin.
     pub fn settle(&self) -> Result<()> {
-        let is_settled = try_lock(&self.changing).is_none_or(|it| it.opening == Opening::Settled);
+        let is_settled = try_lock(&self.changing).is_none_or(|it| it.opening == Owed::Settled);
         let is_owed = self.is_owed.load(Ordering::Acquire);
         if is_settled || !is_owed { Ok(()) } else { self.write_checkpoint(Pace::AtOnce) }
     }
