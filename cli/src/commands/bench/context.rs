@@ -17,7 +17,7 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
-use self::archiving::{Archived, Archiver};
+use self::archiving::{Archiver, MovedChunks};
 use self::collecting::{Collected, Collector};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
@@ -119,7 +119,7 @@ pub struct Report {
     collected: Option<Collected>,
     /// Of the chunks that moved, with --lower.
     #[serde(flatten)]
-    archived: Option<Archived>,
+    archived: Option<MovedChunks>,
 }
 
 /// Runs load and blocks and prints the figures.
@@ -400,5 +400,5 @@ fn show(report: &Report, format: Format) -> std::io::Result<()> {
     print::line(&table.to_string())?;
     report.timings.as_ref().map_or(Ok(()), sight::show)?;
     report.collected.as_ref().map_or(Ok(()), Collected::show)?;
-    report.archived.as_ref().map_or(Ok(()), Archived::show)
+    report.archived.as_ref().map_or(Ok(()), MovedChunks::show)
 }

@@ -17,7 +17,7 @@ use crate::system::measure::{BlockMs, Samples, thread_cpu_ns};
 
 /// What moving chunks cost and gave.
 #[derive(Debug, Serialize)]
-pub(super) struct Archived {
+pub(super) struct MovedChunks {
     archived_chunks: u64,
     archived_bytes: u64,
     archive_cpu_seconds: f64,
@@ -64,8 +64,8 @@ impl Archiver {
         Ok(())
     }
 
-    pub(super) fn report(mut self, store: &Store) -> Archived {
-        Archived {
+    pub(super) fn report(mut self, store: &Store) -> MovedChunks {
+        MovedChunks {
             archived_chunks: self.chunks,
             archived_bytes: store.archived_bytes(),
             archive_cpu_seconds: self.cpu_ns as f64 / 1e9,
@@ -74,7 +74,7 @@ impl Archiver {
     }
 }
 
-impl Archived {
+impl MovedChunks {
     /// Prints it for a person.
     pub(super) fn show(&self) -> std::io::Result<()> {
         let took = &self.archive_ms;
