@@ -31,7 +31,8 @@ fn a_value_that_no_record_can_hold_is_refused_when_it_is_added() {
 /// The places of a cache are taken when it is made.
 #[test]
 fn more_memory_than_a_machine_has_is_refused_by_name() {
-    let set: [(&str, fn(&mut Options, u64)); 4] = [
+    type Set = fn(&mut Options, u64);
+    let set: [(&str, Set); 4] = [
         ("objects_bytes", |options, bytes| options.objects_bytes = bytes),
         ("hashes_bytes", |options, bytes| options.hashes_bytes = bytes),
         ("pages_bytes", |options, bytes| options.pages_bytes = bytes),

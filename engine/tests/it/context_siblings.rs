@@ -60,19 +60,16 @@ fn what_dropped_trees_leave_is_right_for_any_other() {
     for round in 0..60_u64 {
         let mut tree = store.checkout(&commit).unwrap();
         let mut trial = model.clone();
-        for _ in 0..1 + random.below(4) {
+        for _ in 0..=random.below(4) {
             let path = ["wide".to_owned(), name(random.below(1_100))];
-            match random.below(4) {
-                0 => {
-                    tree.remove(&path).unwrap();
-                    trial.remove(&path).unwrap();
-                }
-                _ => {
-                    let length = random.index(60);
-                    let value = random.bytes(length);
-                    tree.add(&path, &value).unwrap();
-                    trial.add(&path, &value).unwrap();
-                }
+            if random.below(4) == 0 {
+                tree.remove(&path).unwrap();
+                trial.remove(&path).unwrap();
+            } else {
+                let length = random.index(60);
+                let value = random.bytes(length);
+                tree.add(&path, &value).unwrap();
+                trial.add(&path, &value).unwrap();
             }
         }
         assert_eq!(tree.hash().unwrap(), trial.hash().unwrap(), "round {round}");

@@ -249,7 +249,7 @@ fn a_log_file_without_room_waits_for_the_checkpoint_that_is_on_its_way() {
         let (sim, most) = (SimDisk::new(1), Arc::new(AtomicUsize::new(0)));
         let (inner, seen) = (Arc::clone(&sim), Arc::clone(&most));
         let disk = HookedDisk::new(Arc::clone(&sim) as _, move |call, path| {
-            let makes_log = path.starts_with("log/") && path.ends_with(".tmp");
+            let makes_log = path.starts_with("log/") && path.ends_with("log.tmp");
             if makes_log && call == Call::Write {
                 // With the one that is made.
                 let files = inner.list("log").unwrap().len();
