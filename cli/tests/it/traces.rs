@@ -257,7 +257,7 @@ fn a_report_has_no_paths_of_the_context_no_folders_and_no_strangers_files() {
     let ran = varvite(&["doctor", &store, "--lower", &lower]);
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     assert!(ran.code == 0 && !ran.out.contains("Secretlower"), "{ran:?}");
-    assert_eq!(report["commands"]["context check"]["exit_code"], 0, "{report}");
+    assert_eq!(report["commands"]["check"]["exit_code"], 0, "{report}");
     assert_eq!(report["commands"]["context stat"]["exit_code"], 0, "{report}");
     // Of a folder of stores it says which there are, and not where; of tables what each level has.
     run(&home, "table create S utxo --create").yes();

@@ -84,6 +84,11 @@ fn gathered(arguments: &Arguments) -> Result<Value> {
     // Sentences begin with it, so that it can be told from all else and left out.
     let full = store.canonicalize().map_err(|error| Error::io("find", &shown, error))?;
     let asking = Asking { folder: full.display().to_string(), full, foreign: foreign.absolute()? };
+    let is_context = folder::is_context(&asking.full);
+    if foreign.lower().is_some() && !is_context {
+        let detail = "is no context of varvite, so --lower is of none: leave it out";
+        return Err(Error::invalid(format!("{shown} {detail}")));
+    }
     let mut said = Map::new();
     let mut ask = |words: &[&str], name: Option<&str>| {
         let answer = asking.asked(words, name)?;
@@ -98,7 +103,7 @@ fn gathered(arguments: &Arguments) -> Result<Value> {
     }
     // Of a folder of stores there is nothing else to say than which ones it has.
     let is_store = !info["answer"]["stores"].is_array();
-    if folder::is_context(&asking.full) {
+    if is_context {
         ask(&["context", "stat"], None)?;
         // Old commits alone are never collected.
         if !folder::is_lower(&asking.full) {
