@@ -267,7 +267,8 @@ impl LogWriter {
         state.in_flight = flight.memory_bytes();
         let end = state.file.written().offset + bytes;
         let filled = state.filled;
-        let fills = sync && end > filled;
+        // Not for the first records, which are all that a short session has.
+        let fills = sync && end > filled && state.file.written() != Position::start();
         if fills {
             state.filled = end + FILL_BYTES.min(self.store.options.log_file_bytes);
         }

@@ -35,7 +35,8 @@ pub struct FoundLog {
     pub blobs: BTreeMap<u64, BTreeMap<u64, BlobMeta>>,
     /// Files that nothing needs.
     pub leftovers: Vec<u64>,
-    /// The last file, where there is something in it and not even its first record is whole. It is no file of `files`.
+    /// The first file that no checkpoint knows, and of which not even the first record is whole, though there is something
+    /// in it. It is no file of `files`.
     pub unread: Option<u64>,
     /// Bytes after the end of the last file, which a crash left.
     pub tail_bytes: u64,
@@ -158,7 +159,7 @@ pub fn find(
             None if scanned.is_empty => {
                 // Only a checkpoint that names what comes after shows that it is not needed.
                 if unfinished_in(disk, identity, number, Position::start().offset)?.is_some() {
-                    found.unread = Some(number);
+                    found.unread.get_or_insert(number);
                 } else {
                     found.leftovers.push(number);
                 }
@@ -168,7 +169,6 @@ pub fn find(
             None if checkpoint.is_none() => return Err(lost_checkpoint(disk, number)),
             None => check_follows(&file, scanned.before, found.files.last())?,
         }
-        found.unread = None;
         found.tail_bytes = scanned.tail_bytes;
         found.last = scanned.last;
         // The log was synced before the checkpoint that names it.

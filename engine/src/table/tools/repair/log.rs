@@ -39,7 +39,7 @@ impl Repairer<'_> {
         };
         let mut reached = LogPoint::default();
         let mut tables: BTreeMap<u64, TableReading> = kept.iter().map(reading).collect();
-        let mut before: Option<LogEnd> = None;
+        let (mut before, mut unread): (Option<LogEnd>, Option<u64>) = (None, None);
         for number in self.log_numbers(checkpoint)? {
             let listed = checkpoint.files.iter().find(|end| end.file == number).copied();
             let is_last_listed = checkpoint.files.last().is_some_and(|end| end.file == number);
@@ -71,12 +71,15 @@ impl Repairer<'_> {
                 before = Some(LogEnd { file: number, position: found.end });
             }
             self.report.log_records_behind += found.behind;
-            // Of the last file: what comes after another says where that one ends.
-            self.report.log_unfinished = is_unfinished.then(|| UnfinishedUpdate {
-                file: paths::log_file(number),
-                at: found.end.offset,
-                bytes: found.unfinished_bytes,
-            });
+            // Of the last file: what comes after another says where that one ends, unless nothing of it can be read.
+            if unread.is_none() {
+                self.report.log_unfinished = is_unfinished.then(|| UnfinishedUpdate {
+                    file: paths::log_file(number),
+                    at: found.end.offset,
+                    bytes: found.unfinished_bytes,
+                });
+                unread = Some(number).filter(|_| is_unfinished && is_empty);
+            }
             let is_short = listed.is_some_and(|end| {
                 let (found, named) = (found.end, end.position);
                 found != named && !(is_last_listed && found.offset > named.offset)
