@@ -267,8 +267,9 @@ impl LogWriter {
         state.in_flight = flight.memory_bytes();
         let end = state.file.written().offset + bytes;
         let filled = state.filled;
-        // Not for the first records, which are all that a short session has.
-        let fills = sync && end > filled && state.file.written() != Position::start();
+        // Not for a session's first records, which are all that a short one has.
+        let is_first = state.ended == 0 && state.file.written() == Position::start();
+        let fills = sync && end > filled && !is_first;
         if fills {
             state.filled = end + FILL_BYTES.min(self.store.options.log_file_bytes);
         }
