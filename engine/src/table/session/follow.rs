@@ -52,7 +52,8 @@ impl Session {
     /// that fail, or the write, it was never acknowledged, and the next reload shows the tables without it.
     ///
     /// Costs what [`Session::open_table`] costs. What the log has since the checkpoint is held in memory:
-    /// mostly one log file and the write buffers, at most about three log files and four write buffers a table, and twice that behind sessions that were cut off.
+    /// mostly one log file and the write buffers, at most about three log files and four write buffers a table, and
+    /// twice that behind sessions that were cut off.
     /// It counts in the cache's budget, but is not bounded by it.
     ///
     /// ```

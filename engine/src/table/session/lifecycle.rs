@@ -270,8 +270,8 @@ impl Session {
     /// snapshot is gone, by design; tables and views that are still held give `Closed`.
     ///
     /// Costs a sync of the log, if there is one, and a listing of the folder; and a checkpoint where sessions before it
-    /// left much of a log and ended before one was due. Waits for a snapshot that
-    /// is being saved, and for updates and helpers to finish their segment.
+    /// left much of a log and ended before one was due. Waits for a snapshot that is being saved, and for updates and
+    /// helpers to finish their segment.
     pub fn close(self) -> Result<()> {
         let _changing = lock(&self.changing);
         self.store.check_open()?;
