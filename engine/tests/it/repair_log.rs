@@ -414,3 +414,62 @@ fn an_update_that_is_not_whole_at_the_end_of_the_log_is_told() {
     assert_eq!((report.findings.len(), report.log_unfinished), (1, None));
     assert!(repaired(&disk).1.log_unfinished.is_none());
 }
+
+/// The checkpoint names the file that its session had begun, whether or not a record got into that.
+#[test]
+fn a_named_file_without_a_record_is_no_gap() {
+    for is_damaged in [false, true] {
+        let disk = MemoryDisk::seeded(1);
+        let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+        let session = Session::create(Arc::clone(&shared), options(Log::Synced)).unwrap();
+        let mut table = session.create_table("t", TableOptions::default()).unwrap();
+        if is_damaged {
+            table.update(Batch::new().insert(&[0], b"first")).unwrap();
+        }
+        drop((table, session));
+        let mut bytes = disk.bytes(&log_file(1)).unwrap();
+        if is_damaged {
+            bytes[HEADER + 8] ^= 0x55;
+        } else {
+            // Killed behind the checkpoint, before the record that begins the file.
+            bytes.truncate(HEADER);
+        }
+        disk.replace(&log_file(1), bytes).unwrap();
+        for number in [1, 2] {
+            let session = Session::open(Arc::clone(&shared), options(Log::Synced)).unwrap();
+            let mut table = session.open_table("t", &OpenTable::default()).unwrap();
+            table.update(Batch::new().insert(&[number], b"later")).unwrap();
+        }
+        let report = check(&shared, |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!(report.findings, Vec::new());
+        let (found, repaired) = repaired(&disk);
+        assert_eq!((found, &repaired.losses), (vec![1, 2], &Vec::new()), "{repaired:?}");
+        let told = report.log_unfinished.clone().map(|it| (it.file, it.at));
+        assert_eq!(told, is_damaged.then(|| (log_file(1), HEADER as u64)));
+        assert_eq!(report.log_unfinished, repaired.log_unfinished);
+    }
+}
+
+/// A file of which nothing can be read does not hide what the last one ends with.
+#[test]
+fn the_end_of_the_last_file_is_told_beside_one_that_cannot_be_read() {
+    let disk = MemoryDisk::seeded(1);
+    lives(&disk, 0..2);
+    let session = Session::open(disk.clone(), options(Log::Synced)).unwrap();
+    let mut table = session.open_table("t", &OpenTable::default()).unwrap();
+    table.update(Batch::new().insert(&[9], b"torn by a power cut")).unwrap();
+    drop((table, session));
+    let mut bytes = disk.bytes(&log_file(3)).unwrap();
+    bytes[HEADER + 8] ^= 0x55;
+    disk.replace(&log_file(3), bytes).unwrap();
+    lives(&disk, 2..3);
+    let mut bytes = disk.bytes(&log_file(4)).unwrap();
+    let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[last] ^= 0x55;
+    disk.replace(&log_file(4), bytes).unwrap();
+    let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+    let report = check(&shared, |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(report.log_unfinished.as_ref().map(|it| &it.file), Some(&log_file(4)));
+    let (found, repaired) = repaired(&disk);
+    assert_eq!((found, repaired.log_unfinished), (vec![0, 1, 2, 3, 4], report.log_unfinished));
+}

@@ -155,7 +155,15 @@ pub fn find(
         let blob_bytes = blobs.values().map(BlobMeta::file_bytes).sum();
         let file = LogFile { number, end: scanned.end, tables, blob_bytes };
         match named {
-            Some(named) => check_end(&file, *named, Some(number) == last)?,
+            Some(named) => {
+                check_end(&file, *named, Some(number) == last)?;
+                // What comes after it may follow a file without a record, so that nothing else would tell.
+                if scanned.is_empty
+                    && unfinished_in(disk, identity, number, Position::start().offset)?.is_some()
+                {
+                    found.unread.get_or_insert(number);
+                }
+            }
             None if scanned.is_empty => {
                 // Only a checkpoint that names what comes after shows that it is not needed.
                 if unfinished_in(disk, identity, number, Position::start().offset)?.is_some() {
@@ -275,23 +283,22 @@ impl fmt::Display for UnfinishedUpdate {
     }
 }
 
-/// What the log ends with that was `found`, if that is not whole. Beside a writer, none where it has gone on since.
+/// What the log ends with that was `found`, if that is not whole; else what a file before it has, of which not even the
+/// first record can be read. Beside a writer, none where it has gone on since.
 pub fn unfinished(
     disk: &dyn Disk,
     identity: u64,
     found: &FoundLog,
 ) -> Result<Option<UnfinishedUpdate>> {
-    let place = match (found.unread, found.place()) {
-        (Some(file), _) => LogPlace::begin(file),
-        (None, Some(place)) => place,
-        (None, None) => return Ok(None),
-    };
-    let position = place.end.position;
-    let said = unfinished_in(disk, identity, place.end.file, position.offset)?;
-    if said.is_none() || scan_on(disk, identity, place, |_, _| Ok(()))?.end != position {
-        return Ok(None);
+    let unread = found.unread.map(LogPlace::begin);
+    for place in found.place().into_iter().chain(unread) {
+        let position = place.end.position;
+        let said = unfinished_in(disk, identity, place.end.file, position.offset)?;
+        if said.is_some() && scan_on(disk, identity, place, |_, _| Ok(()))?.end == position {
+            return Ok(said);
+        }
     }
-    Ok(said)
+    Ok(None)
 }
 
 /// What is in log file `number` behind the last record that is whole, which ends at byte `at`.

@@ -39,7 +39,7 @@ impl Repairer<'_> {
         };
         let mut reached = LogPoint::default();
         let mut tables: BTreeMap<u64, TableReading> = kept.iter().map(reading).collect();
-        let (mut before, mut unread): (Option<LogEnd>, Option<u64>) = (None, None);
+        let (mut before, mut unread): (Option<LogEnd>, Option<UnfinishedUpdate>) = (None, None);
         for number in self.log_numbers(checkpoint)? {
             let listed = checkpoint.files.iter().find(|end| end.file == number).copied();
             let is_last_listed = checkpoint.files.last().is_some_and(|end| end.file == number);
@@ -67,18 +67,22 @@ impl Repairer<'_> {
                 reached = at.after();
                 Ok(())
             })?;
-            if !is_empty {
+            // The next one follows a file that the checkpoint names, also where no record got into it.
+            if !is_empty || !is_new {
                 before = Some(LogEnd { file: number, position: found.end });
             }
             self.report.log_records_behind += found.behind;
-            // Of the last file: what comes after another says where that one ends, unless nothing of it can be read.
-            if unread.is_none() {
-                self.report.log_unfinished = is_unfinished.then(|| UnfinishedUpdate {
-                    file: paths::log_file(number),
-                    at: found.end.offset,
-                    bytes: found.unfinished_bytes,
-                });
-                unread = Some(number).filter(|_| is_unfinished && is_empty);
+            let unfinished = is_unfinished.then(|| UnfinishedUpdate {
+                file: paths::log_file(number),
+                at: found.end.offset,
+                bytes: found.unfinished_bytes,
+            });
+            // The last file that follows another says where that one ends; one of which nothing can be read does not.
+            if is_empty {
+                unread = unread.or_else(|| unfinished.clone());
+            }
+            if !is_empty || !is_new {
+                self.report.log_unfinished = unfinished;
             }
             let is_short = listed.is_some_and(|end| {
                 let (found, named) = (found.end, end.position);
@@ -99,6 +103,9 @@ impl Repairer<'_> {
             if let Some(error) = damage {
                 self.cut(kept, &mut tables, (number, reached), &error);
             }
+        }
+        if self.report.log_unfinished.is_none() {
+            self.report.log_unfinished = unread;
         }
         self.new.intake.copy_blobs(self.source)?;
         let repaired = kept.iter().map(|record| {
