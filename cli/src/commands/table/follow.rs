@@ -53,7 +53,7 @@ pub fn run(arguments: &Follow, format: Format) -> Outcome {
         tables::look(|operators| session.follow(&OpenTable { operators, ..OpenTable::default() }))?;
     records::columns(&COLUMNS)?;
     let mut before: Vec<Option<Option<Vec<u8>>>> = vec![None; keys.len()];
-    let mut changes = 0;
+    let (mut changes, mut is_again) = (0, false);
     loop {
         let table = follower.table(&arguments.table);
         let table =
@@ -64,10 +64,15 @@ pub fn run(arguments: &Follow, format: Format) -> Outcome {
                 _ => error,
             })?;
         let found = match table.lookup(&keys) {
-            // Its writer has removed a file that was closed here meanwhile, so there is a later state.
-            Err(error) if error.kind() == Kind::Missing && follower.reload()? => continue,
+            // Its writer has removed a file that was closed here meanwhile. There may be a later state, or a later
+            // checkpoint of the same one.
+            Err(error) if error.kind() == Kind::Missing && (follower.reload()? || !is_again) => {
+                is_again = true;
+                continue;
+            }
             found => found?,
         };
+        is_again = false;
         let mut out = print::out();
         let mut is_changed = false;
         for ((key, value), before) in arguments.keys.iter().zip(found.iter()).zip(&mut before) {

@@ -91,7 +91,9 @@ impl Session {
 impl Follower {
     /// Goes on to what the log has now; whether that is another moment than before. Views that were taken
     /// stay as they are. After an error the tables are as they were, and it may be tried again: `Io`, and `Corrupt`
-    /// when checkpoint, log or a segment is damaged.
+    /// when checkpoint, log or a segment is damaged. Where a table says `Missing`, since the writer has removed a
+    /// file meanwhile, the tables are to be asked once more after it, also when it says false: a checkpoint names other
+    /// files for the same moment.
     ///
     /// Reads what was written since. Once for each checkpoint, that is for each log file that was filled, it reads
     /// this checkpoint, opens the segments that it has not yet, and takes the log from there: about a log

@@ -278,7 +278,10 @@ impl Session {
         let was_sound = self.store.is_sound();
         // In a folder that took the place of this one, the files are another's.
         let locked = if was_sound { self.store.check_lock() } else { Ok(()) };
-        let settled = if was_sound && locked.is_ok() { self.live.settle() } else { Ok(()) };
+        // It lets log files go, and nothing is removed while something is doubtful.
+        let is_certain = self.pins.lock().warnings.is_empty();
+        let settles = was_sound && is_certain && locked.is_ok();
+        let settled = if settles { self.live.settle() } else { Ok(()) };
         // The log has all that a checkpoint would have, unless a sync failed.
         let settled = if self.store.is_sound() { Ok(()) } else { settled };
         self.store.remove_long();
@@ -288,7 +291,6 @@ impl Session {
         let synced = if is_sound { self.live.end() } else { Ok(()) };
         let synced = locked.and(settled).and(synced);
         let synced = synced.and_then(|()| if is_sound { self.store.check_lock() } else { Ok(()) });
-        let is_certain = self.pins.lock().warnings.is_empty();
         let removes = is_sound && synced.is_ok() && is_certain;
         let removed = if removes { self.remove_unnamed() } else { Ok(()) };
         self.store.unlock();
