@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use self::frame::{Frame, Frames};
 use crate::disk::Buffer;
+use crate::error::{Error, Result};
 use crate::format::hash::mixed;
 use crate::prefetch;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
@@ -175,13 +176,28 @@ pub struct Cache {
     sharers: AtomicU64,
 }
 
+/// The greatest memory of a cache: its places, up to a tenth of it, are taken at once.
+pub(crate) const MEMORY_MAX: u64 =
+    if cfg!(target_pointer_width = "64") { 1 << 36 } else { 1 << 30 };
+
+/// `Invalid` when one of these memories, by their names, is more than any machine has.
+pub(crate) fn check_memory(memories: &[(&str, u64)]) -> Result<()> {
+    match memories.iter().find(|(_, bytes)| *bytes > MEMORY_MAX) {
+        Some((name, bytes)) => Err(Error::invalid(format!(
+            "{name} is {bytes}, and at most {MEMORY_MAX} are possible: choose less"
+        ))),
+        None => Ok(()),
+    }
+}
+
 impl Cache {
     /// A cache that takes at most `budget_bytes`, its own overhead included. A budget too small for
-    /// one page makes a cache that holds nothing and is as correct.
+    /// one page makes a cache that holds nothing and is as correct; one above 64 GiB (1 GiB with 32 bits) counts as that.
     ///
     /// The sets, about 5 % of a full cache, are taken at once; frames when they are needed.
     #[must_use]
     pub fn new(budget_bytes: u64) -> Arc<Cache> {
+        let budget_bytes = budget_bytes.min(MEMORY_MAX);
         let room = budget_bytes.saturating_sub(size_of::<Cache>() as u64);
         let full_set = SET_BYTES + WAYS as u64 * FRAME_BYTES;
         let (count, ways) = if room >= full_set {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::configuration::Configuration;
 use super::observer::Observer;
-use crate::cache::Cache;
+use crate::cache::{Cache, check_memory};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
@@ -109,23 +109,15 @@ pub struct Options {
 /// in it comes on top.
 const CHUNK_BYTES_MAX: u64 = 1 << 40;
 
-/// The greatest memory of each kind: the places of a cache, up to a tenth of it, are taken at once.
-const MEMORY_MAX: u64 = if cfg!(target_pointer_width = "64") { 1 << 36 } else { 1 << 30 };
-
 impl Options {
     /// `Invalid` when no store can be opened so.
     pub(crate) fn check(&self) -> Result<()> {
-        let memory = [
+        check_memory(&[
             ("objects_bytes", self.objects_bytes),
             ("hashes_bytes", self.hashes_bytes),
             ("pages_bytes", self.pages_bytes),
             ("index_bytes", self.index_bytes),
-        ];
-        if let Some((name, bytes)) = memory.into_iter().find(|(_, bytes)| *bytes > MEMORY_MAX) {
-            return Err(Error::invalid(format!(
-                "{name} is {bytes}, and at most {MEMORY_MAX} are possible: choose less"
-            )));
-        }
+        ])?;
         if self.chunk_bytes <= CHUNK_BYTES_MAX {
             return Ok(());
         }

@@ -345,9 +345,11 @@ impl Store {
     fn search(&self, commit: &CommitHash, damage: &str) -> Result<Option<u64>> {
         let (epoch, last) = (self.control.epoch, self.newest_commit());
         let (known, (newest, next)) = lock(&self.index).passed(commit, damage, (epoch, last));
-        // Searches of later moments have passed what is newer than this one.
-        if let Some(known) = known.filter(|known| *known < self.shown_end) {
-            return Ok(Some(known));
+        match known {
+            Some(known) if known < self.shown_end => return Ok(Some(known)),
+            // A search of a later moment has passed it: one that was written again has an older record anywhere.
+            Some(_) => return self.walk_to(commit),
+            None => {}
         }
         let (mut passed, mut place, mut offset) = (Vec::new(), None, last);
         // What is newer than all that was passed is read whole, so that no gap stays behind.

@@ -87,6 +87,8 @@ fn a_crash_at_any_call_leaves_no_store_that_looks_damaged() {
                 Ok(store) => {
                     assert!(!is_over, "call {n}, {crash:?}");
                     store.check().unwrap();
+                    // What is left of the attempt would make a part of a store of it, should `control` be lost.
+                    assert!(!image.exists("half-made").unwrap(), "call {n}, {crash:?}");
                     whole += 1;
                 }
                 Err(error) if error.kind() == Kind::Missing => {

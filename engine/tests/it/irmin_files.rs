@@ -445,3 +445,15 @@ fn the_bodies_survive_mutations() {
         }
     }
 }
+
+#[test]
+fn memory_that_no_machine_has_is_refused() {
+    let most = u64::MAX;
+    for (objects_bytes, pages_bytes) in [(most, 64 << 10), (64 << 10, most)] {
+        let options = irmin::Options { objects_bytes, pages_bytes, ..Default::default() };
+        let error =
+            irmin::open(golden().snapshot() as Arc<dyn Disk>, &options).map(drop).unwrap_err();
+        assert_eq!(error.kind(), Kind::Invalid, "{error}");
+        assert!(error.to_string().contains("choose less"), "{error}");
+    }
+}

@@ -383,6 +383,11 @@ impl Store {
         let (first, last) = (self.control.chunks[0].number, self.end.place.chunk);
         let names = self.disk.list("")?;
         for name in &names {
+            if name == paths::HALF_MADE {
+                // Of a removal that was cut off before it began: the store is whole, and it would say that it is not
+                // should `control` be lost.
+                self.disk.remove(name)?;
+            }
             if paths::is_evicted_hashes(name) {
                 // Of a process that died while it made the file. It means nothing to anybody.
                 remove_quietly(&*self.disk, name);

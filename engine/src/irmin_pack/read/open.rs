@@ -8,7 +8,7 @@ use super::index::{self, Index};
 use super::reader::{Reader, Verify};
 use super::space::{self, From, Space};
 use super::unindexed::{self, Unindexed};
-use crate::cache::Cache;
+use crate::cache::{Cache, check_memory};
 use crate::context::configuration::Configuration;
 use crate::context::pieces::node::{Load, Slot};
 use crate::context::store::history::History;
@@ -166,6 +166,10 @@ impl Opened {
                 disk.root()
             )));
         }
+        check_memory(&[
+            ("objects_bytes", options.objects_bytes),
+            ("pages_bytes", options.pages_bytes),
+        ])?;
         let cache = Cache::new(options.pages_bytes);
         Self::new(disk, options.clone(), cache)
     }
