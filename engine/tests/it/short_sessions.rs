@@ -158,3 +158,48 @@ fn a_crash_on_the_way_to_a_checkpoint_that_was_owed_loses_nothing() {
     }
     assert!(kills > 20, "{kills}");
 }
+
+/// The checkpoint that a close brings to its end takes segments away: a follower that has them no longer open finds the
+/// others once it has looked again.
+#[test]
+fn a_follower_whose_file_went_with_the_checkpoint_of_a_close_looks_once_more() {
+    let disk = MemoryDisk::seeded(1);
+    create(&disk, Log::Synced);
+    let short = |log| SessionOptions { segment_bytes: 8_192, ..options(log) };
+    let open = || {
+        let session = Session::open(Arc::clone(&disk) as Arc<dyn Disk>, short(Log::Synced));
+        let session = session.unwrap();
+        let table = session.open_table("t", &OpenTable::default()).unwrap();
+        (session, table)
+    };
+    let cache = Some(varvite::cache::Cache::new(0));
+    let few = SessionOptions { max_open_files: Some(2), cache, ..short(Log::None) };
+    let reading = Session::open_read_only(Arc::clone(&disk) as Arc<dyn Disk>, few).unwrap();
+    let mut follower = reading.follow(&OpenTable::default()).unwrap();
+    let (mut number, mut gone) = (0, 0);
+    for _ in 0..30 {
+        for _ in 0..9 {
+            let (_session, mut table) = open();
+            insert(&mut table, number, 300);
+            number += 1;
+        }
+        let (session, table) = open();
+        follower.reload().unwrap();
+        let look = |follower: &varvite::Follower| {
+            follower.table("t")?.iter().collect::<varvite::Result<Vec<_>>>().map(|all| all.len())
+        };
+        assert_eq!(look(&follower).unwrap() as u64, number);
+        drop(table);
+        session.close().unwrap();
+        match look(&follower) {
+            Err(error) => {
+                assert_eq!(error.kind(), varvite::Kind::Missing, "{error}");
+                gone += 1;
+                follower.reload().unwrap();
+            }
+            Ok(found) => assert_eq!(found as u64, number),
+        }
+        assert_eq!(look(&follower).unwrap() as u64, number);
+    }
+    assert!(gone > 3, "{gone}");
+}
