@@ -5,6 +5,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::ops::Range;
 
 /// The result of every fallible call of the engine.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -89,19 +90,36 @@ impl fmt::Display for Kind {
     }
 }
 
-/// An error with its kind, a sentence, and the error below it if there is one.
+/// An error with its kind, a sentence, and the error below it if there is one. Of many the sentence's parts are known:
+/// the file that it is of, and what it advises in the end.
 pub struct Error(Box<Inner>);
 
 struct Inner {
     kind: Kind,
     detail: String,
+    /// Where in the sentence the name of the file is.
+    file: Option<Range<usize>>,
+    /// Where in the sentence the advice begins, which goes to its end.
+    advice: Option<usize>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
+    /// What is advised where a file of a store is damaged.
+    pub const CHECK_ADVICE: &'static str =
+        "run `varvite check` and restore it from a snapshot or another copy";
+
     /// An error of `kind` that says `detail`.
     pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
-        Error(Box::new(Inner { kind, detail: detail.into(), source: None }))
+        let detail = detail.into();
+        Error(Box::new(Inner { kind, detail, file: None, advice: None, source: None }))
+    }
+
+    /// An error of `kind` that says of `file` what stands behind its name.
+    pub(crate) fn of_file(kind: Kind, file: &str, what: impl fmt::Display) -> Self {
+        let mut error = Error::new(kind, format!("{file} {what}"));
+        error.0.file = Some(0..file.len());
+        error
     }
 
     /// The same error with the one that caused it.
@@ -114,16 +132,59 @@ impl Error {
     /// The same error with `context` in front of its sentence, as "context: sentence".
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
+        let before = self.0.detail.len();
         self.0.detail = format!("{context}: {}", self.0.detail);
+        let added = self.0.detail.len() - before;
+        self.0.file = self.0.file.map(|it| it.start + added..it.end + added);
+        self.0.advice = self.0.advice.map(|it| it + added);
         self
     }
 
-    /// The same error with `advice` in place of what follows its last semicolon.
+    /// The same error with `advice` in place of its own, or behind its sentence where it has none.
     #[must_use]
-    pub(crate) fn advice(mut self, advice: &str) -> Self {
-        let what = self.0.detail.rsplit_once("; ").map_or(&*self.0.detail, |(what, _)| what);
-        self.0.detail = format!("{what}; {advice}");
+    pub(crate) fn advised(mut self, advice: &str) -> Self {
+        let end = self.what().len();
+        self.0.detail.truncate(end);
+        self.0.detail.push_str("; ");
+        self.0.advice = Some(self.0.detail.len());
+        self.0.detail.push_str(advice);
         self
+    }
+
+    /// The file that the error is of, as its sentence names it, where that is known: what a disk calls it, or a host.
+    #[must_use]
+    pub fn file(&self) -> Option<&str> {
+        self.0.file.clone().map(|it| &self.0.detail[it])
+    }
+
+    /// The same error with `name` for its [`Error::file`]; as it is where that is not known.
+    #[must_use]
+    pub fn with_file(mut self, name: &str) -> Self {
+        if let Some(place) = self.0.file.clone() {
+            self.0.detail.replace_range(place.clone(), name);
+            self.0.advice = self.0.advice.map(|it| it - place.len() + name.len());
+            self.0.file = Some(place.start..place.start + name.len());
+        }
+        self
+    }
+
+    /// What the sentence advises in its end, where that is known.
+    #[must_use]
+    pub fn advice(&self) -> Option<&str> {
+        self.0.advice.map(|it| &self.0.detail[it..])
+    }
+
+    /// The same error with `advice` in place of its [`Error::advice`]; as it is where that is not known.
+    #[must_use]
+    pub fn with_advice(self, advice: &str) -> Self {
+        if self.0.advice.is_some() { self.advised(advice) } else { self }
+    }
+
+    /// The sentence without its [`Error::advice`].
+    #[must_use]
+    pub fn what(&self) -> &str {
+        let end = self.0.advice.map_or(self.0.detail.len(), |advice| advice - "; ".len());
+        &self.0.detail[..end]
     }
 
     /// What the caller can do about it.
@@ -145,13 +206,11 @@ impl Error {
         expected: impl fmt::Display,
         found: impl fmt::Display,
     ) -> Self {
-        Error::new(
-            Kind::Corrupt,
-            format!(
-                "{file} is damaged at byte {offset}: expected {expected}, found {found}; \
-                 run `varvite check` and restore it from a snapshot or another copy"
-            ),
-        )
+        let what = format!("is damaged at byte {offset}: expected {expected}, found {found}; ");
+        let mut error = Error::of_file(Kind::Corrupt, file, what);
+        error.0.advice = Some(error.0.detail.len());
+        error.0.detail.push_str(Error::CHECK_ADVICE);
+        error
     }
 
     /// `Io` from the operating system, with what was being done to which file.
@@ -163,8 +222,11 @@ impl Error {
             std::io::ErrorKind::PermissionDenied => "; check the permissions of the folder",
             _ => "",
         };
-        Error::new(Kind::Io, format!("could not {action} {file}: {source}{advice}"))
-            .with_source(source)
+        let start = "could not ".len() + action.len() + " ".len();
+        let mut error =
+            Error::new(Kind::Io, format!("could not {action} {file}: {source}{advice}"));
+        error.0.file = Some(start..start + file.len());
+        error.with_source(source)
     }
 
     /// Whether the disk is full.
@@ -213,6 +275,28 @@ mod tests {
     fn an_error_is_one_pointer_wide() {
         assert_eq!(size_of::<Error>(), size_of::<usize>());
         assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn parts_of_a_sentence_are_known_wherever_they_are() {
+        let error =
+            Error::corrupt("a.pack", 7, "one; or two", "three").context("the lower folder x");
+        assert_eq!((error.file(), error.advice()), (Some("a.pack"), Some(Error::CHECK_ADVICE)));
+        let what = "is damaged at byte 7: expected one; or two, found three";
+        assert_eq!(error.what(), format!("the lower folder x: a.pack {what}"));
+        let error = error.with_file("folder/a.pack").with_advice("take another");
+        assert_eq!((error.file(), error.advice()), (Some("folder/a.pack"), Some("take another")));
+        let sentence = format!("the lower folder x: folder/a.pack {what}; take another");
+        assert_eq!(error.detail(), sentence);
+        assert_eq!(error.with_file("b").with_advice("").file(), Some("b"));
+        let failed = Error::io("read", "a.pack", std::io::ErrorKind::PermissionDenied.into());
+        assert_eq!((failed.file(), failed.advice()), (Some("a.pack"), None));
+        assert!(failed.with_file("b").detail().starts_with("could not read b: "));
+        let plain = Error::invalid("a; b").with_file("x").with_advice("y");
+        assert_eq!((plain.detail(), plain.file(), plain.what()), ("a; b", None, "a; b"));
+        let advised = plain.advised("c; d").context("e");
+        assert_eq!((advised.detail(), advised.advice()), ("e: a; b; c; d", Some("c; d")));
+        assert_eq!(advised.advised("f").detail(), "e: a; b; f");
     }
 
     #[test]

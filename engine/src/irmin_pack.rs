@@ -17,4 +17,4 @@ pub use format::schema::Schema;
 pub use format::trace;
 pub use migrate::{Choice, Migrated, migrate};
 pub use read::open::{Options, is_store, open};
-pub use read::reader::Verify;
+pub use read::reader::{SHAPE_ADVICE, Verify};

@@ -80,7 +80,7 @@ pub use table::{
     Loader, Log, Lookups, MergeOperator, NotShared, Observed, Observer, OpenSnapshot, OpenTable,
     Operation, OperationCost, Range, Session, SessionOptions, SessionStats, Snapshot,
     SnapshotContent, SnapshotInfo, Table, TableOptions, TableStats, Tables, Transaction,
-    Transferred, Value, ValueWriter, Values, Verify, View, Views,
+    Transferred, UnknownOperator, Value, ValueWriter, Values, Verify, View, Views,
 };
 
 /// The examples of the README and of the guide compile and run with the tests.

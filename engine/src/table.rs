@@ -18,7 +18,7 @@ mod tools;
 mod write;
 
 pub use buffer::Batch;
-pub use bytes::operator::MergeOperator;
+pub use bytes::operator::{MergeOperator, UnknownOperator};
 pub use bytes::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use durable::snapshot::{SnapshotInfo, SnapshotTable};
 pub use read::stats::{LevelStats, MergeStats, TableStats};

@@ -116,10 +116,8 @@ impl Header {
     pub fn decode(file: &str, bytes: &[u8]) -> Result<Header> {
         let begins = bytes.len().min(MAGIC.len());
         if begins == 0 || (bytes[..begins] != MAGIC[..begins] && !lost_magic(bytes)) {
-            return Err(Error::new(
-                Kind::Invalid,
-                format!("{file} is not a varvite file: it does not begin with \"varvite\""),
-            ));
+            let what = "is not a varvite file: it does not begin with \"varvite\"";
+            return Err(Error::of_file(Kind::Invalid, file, what));
         }
         if bytes.len() < LENGTH {
             let length = bytes.len() as u64;
@@ -142,13 +140,11 @@ impl Header {
             ));
         }
         let row = FileKind::ALL.iter().find(|row| row.1 == bytes[7]).ok_or_else(|| {
-            Error::new(
-                Kind::Version,
-                format!(
-                    "{file} is of kind {:?}, which this release does not know: use a newer release",
-                    bytes[7] as char
-                ),
-            )
+            let kind = bytes[7] as char;
+            let what = format!(
+                "is of kind {kind:?}, which this release does not know: use a newer release"
+            );
+            Error::of_file(Kind::Version, file, what)
         })?;
         let mut decoder = Decoder::new(file, 8, &bytes[8..28]);
         let version = decoder.u16()?;
@@ -157,14 +153,11 @@ impl Header {
             return Err(too_old(file, row.0, version));
         }
         if !(row.4..=row.3).contains(&version) || reserved != 0 {
-            return Err(Error::new(
-                Kind::Version,
-                format!(
-                    "{file} is a {} of version {version}; this release reads {}: use a newer release",
-                    row.2,
-                    versions(row.0)
-                ),
-            ));
+            let (name, read) = (row.2, versions(row.0));
+            let what = format!(
+                "is a {name} of version {version}; this release reads {read}: use a newer release"
+            );
+            return Err(Error::of_file(Kind::Version, file, what));
         }
         Ok(Header { kind: row.0, version, identity: decoder.u64()?, store: decoder.u64()? })
     }
@@ -179,11 +172,9 @@ impl Header {
         if header.kind == kind {
             return Ok(header);
         }
-        Err(Error::invalid(format!(
-            "{file} is a {}, where a {} is needed",
-            header.kind.name(),
-            kind.name()
-        )))
+        let (found, needed) = (header.kind.name(), kind.name());
+        let what = format!("is a {found}, where a {needed} is needed");
+        Err(Error::of_file(Kind::Invalid, file, what))
     }
 }
 
@@ -210,15 +201,12 @@ fn too_old(file: &str, kind: FileKind, version: u16) -> Error {
              printed with this one (`varvite table load`)"
         }
     };
-    Error::new(
-        Kind::Version,
-        format!(
-            "{file} is a {} of version {version}, which an earlier development version wrote; this \
-             release reads {}: {way_out}",
-            kind.name(),
-            versions(kind)
-        ),
-    )
+    let (name, read) = (kind.name(), versions(kind));
+    let what = format!(
+        "is a {name} of version {version}, which an earlier development version wrote; this release reads {read}: \
+         {way_out}"
+    );
+    Error::of_file(Kind::Version, file, what)
 }
 
 /// Whether this is a header of ours but for its first bytes: the checksum is right with them.

@@ -135,7 +135,7 @@ impl Proof {
 
 /// What helps with a damaged store does not help who was sent a damaged proof.
 fn foreign(error: Error) -> Error {
-    error.advice("ask for another one")
+    error.advised("ask for another one")
 }
 
 /// In which encoding `bytes` are a proof, and the proof, as with [`Proof::decode`]: tries each that has a

@@ -39,10 +39,8 @@ pub fn describe(file: &str, bytes: &[u8], rows_max: usize) -> Result<Outline> {
     let version = bytes::u32(&mut decoder)?;
     let most = u32::from(letters == STATISTICS);
     if version > most {
-        return Err(Error::new(
-            crate::error::Kind::Version,
-            format!("{file} has version {version}: versions up to {most} are known"),
-        ));
+        let what = format!("has version {version}: versions up to {most} are known");
+        return Err(Error::of_file(crate::error::Kind::Version, file, what));
     }
     let header = decoder.bytes_with_length()?.len();
     let mut outline = Outline::new(label, 0..bytes.len() as u64)

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use super::index::Row;
-use super::reader::Reader;
+use super::reader::{Reader, SHAPE_ADVICE};
 use super::space::From;
 use super::unindexed;
 use crate::context::Checked;
@@ -200,10 +200,9 @@ impl Check<'_> {
                         &entry.file,
                         entry.place,
                         format_args!("names of bucket {} at depth {}", way.bucket, way.depth),
-                        format_args!(
-                            "one of {found}: check the shape that the store was made with"
-                        ),
-                    ));
+                        format_args!("one of {found}"),
+                    )
+                    .advised(SHAPE_ADVICE));
                 }
             }
             next = way.above.as_deref();

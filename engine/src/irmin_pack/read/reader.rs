@@ -30,6 +30,10 @@ pub enum Verify {
     Trust,
 }
 
+/// What is advised where a directory is not as its shape would have it, which the folder of a store does not say.
+pub const SHAPE_ADVICE: &str =
+    "check the shape that the store was made with, or restore it from a snapshot or another copy";
+
 /// References to hashes that no index entry leads to have this bit set.
 const LOST: u64 = 1 << 63;
 
@@ -464,10 +468,8 @@ impl Reader {
                     }
                     let strays = |item: &Item| self.bucket(&item.0, depth) != *bucket;
                     if items.iter().any(strays) {
-                        return Err(piece.corrupt(
-                            format_args!("names of bucket {bucket} at depth {depth}"),
-                            "one of another: check the shape that the store was made with",
-                        ));
+                        let names = format_args!("names of bucket {bucket} at depth {depth}");
+                        return Err(piece.corrupt(names, "one of another").advised(SHAPE_ADVICE));
                     }
                     out.extend(items);
                 }

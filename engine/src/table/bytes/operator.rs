@@ -168,8 +168,31 @@ pub fn resolve(table: &str, name: &str, given: &[MergeOperator]) -> Result<Merge
             "table {table} was made with the merge operator \"{name}\", but the operators given \
              are: {given}; open it with the operator of that name"
         ))
+        .with_source(UnknownOperator { name: name.to_owned() })
     })
 }
+
+/// What stands behind the error where a table is opened without the merge operator that it was made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownOperator {
+    name: String,
+}
+
+impl UnknownOperator {
+    /// The name of the merge operator.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl std::fmt::Display for UnknownOperator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "no merge operator \"{}\" is given", self.name)
+    }
+}
+
+impl std::error::Error for UnknownOperator {}
 
 #[cfg(test)]
 mod tests {

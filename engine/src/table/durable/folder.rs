@@ -480,7 +480,7 @@ fn damaged_session(disk: &dyn Disk, error: Error) -> Error {
     if !is_damage {
         return error;
     }
-    Error::new(Kind::Corrupt, error.detail()).advice(
+    Error::new(Kind::Corrupt, error.what()).advised(
         "put it back from a copy, which may be of any age, or have `varvite repair` make a new store of what is there",
     )
 }

@@ -151,13 +151,13 @@ impl Loader {
         let last = self.run.last_key().unwrap_or_default();
         let what = if last == key { "equal to" } else { "below" };
         Error::invalid(format!(
-            "entry {} has the key \"{}\", which is {what} the key \"{}\" of entry {}: sort the stream, \
-             or load it with sorting",
+            "entry {} has the key \"{}\", which is {what} the key \"{}\" of entry {}",
             self.count + 1,
             shown(key),
             shown(last),
             self.count
         ))
+        .advised("sort the stream, or load it with sorting")
     }
 
     #[cold]

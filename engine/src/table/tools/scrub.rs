@@ -586,6 +586,7 @@ impl Plan {
 
 /// The finding with what to do about it.
 fn advised(finding: Finding) -> Finding {
-    let detail = Error::new(Kind::Corrupt, finding.detail).advice(ADVICE).detail().to_owned();
-    Finding { detail, ..finding }
+    // What it advises itself, as far as it does.
+    let what = finding.detail.rsplit_once("; ").map_or(&*finding.detail, |(what, _)| what);
+    Finding { detail: format!("{what}; {ADVICE}"), ..finding }
 }
