@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use varvite::Error;
+
 /// Names for commands as messages show them, and [`ALL`] of them with arguments that make them whole:
 /// a store of tables, a damaged one, a context, one of Irmin, a dump, an empty folder, one that is not there.
 macro_rules! advice {
@@ -95,7 +97,10 @@ pub fn repair(folder: &Path) -> String {
     format!("varvite repair {folder} OUT makes a new store in the folder OUT of what is whole")
 }
 
+/// What is advised in place of [`Error::CHECK_ADVICE`] by who has checked.
+pub const RESTORE_ADVICE: &str = "restore it from a snapshot or another copy";
+
 /// A finding's sentence without the advice to do what found it.
 pub fn told(detail: &str) -> String {
-    detail.replace(&format!("run {CHECK} and restore"), "restore")
+    detail.replace(Error::CHECK_ADVICE, RESTORE_ADVICE)
 }

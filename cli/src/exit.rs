@@ -1,5 +1,6 @@
 //! How the program ends: 0 yes or sound, 1 no, 2 could not run, 3 damaged. The same in every command.
 
+use std::io::ErrorKind::BrokenPipe;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -82,8 +83,21 @@ impl Verdict {
 pub enum Failure {
     /// An error with its sentence.
     Engine(Error),
+    /// The output cannot be written: where it goes, its owner knows.
+    Output(std::io::Error),
     /// Whoever read our output has seen enough.
     OutputClosed,
+}
+
+impl Failure {
+    /// Its sentence.
+    fn error(self) -> Error {
+        match self {
+            Failure::Engine(error) => volume::named(error),
+            Failure::Output(error) => Error::io("write", "the output", error),
+            Failure::OutputClosed => Error::io("write", "the output", BrokenPipe.into()),
+        }
+    }
 }
 
 impl From<Error> for Failure {
@@ -95,10 +109,10 @@ impl From<Error> for Failure {
 /// Only output goes through `io::Error`: whatever reads or writes files says which file it was.
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        if error.kind() == std::io::ErrorKind::BrokenPipe {
+        if error.kind() == BrokenPipe {
             return Failure::OutputClosed;
         }
-        Failure::Engine(Error::io("write", "the output", error))
+        Failure::Output(error)
     }
 }
 
@@ -136,8 +150,8 @@ fn told(outcome: Outcome) -> u8 {
     let ended = match outcome {
         Ok(verdict) => records::finish(verdict as u8, None).map(|()| verdict as u8),
         Err(Failure::OutputClosed) => return unheard(),
-        Err(Failure::Engine(error)) => {
-            let error = volume::named(error);
+        Err(failure) => {
+            let error = failure.error();
             // One line, whatever names are in it.
             complain!("error: {}", print::without_control(&error.to_string()));
             let code = code(error.kind());
@@ -150,7 +164,8 @@ fn told(outcome: Outcome) -> u8 {
     match ended.map_err(Failure::from) {
         Ok(code) => code,
         Err(Failure::OutputClosed) => unheard(),
-        Err(Failure::Engine(error)) => {
+        Err(failure) => {
+            let error = failure.error();
             complain!("error: {error}");
             code(error.kind())
         }
@@ -213,6 +228,6 @@ mod tests {
         let closed = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
         assert!(matches!(Failure::from(closed), Failure::OutputClosed));
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-        assert!(matches!(Failure::from(full), Failure::Engine(_)));
+        assert!(matches!(Failure::from(full), Failure::Output(_)));
     }
 }

@@ -178,21 +178,19 @@ fn unreadable(name: &str, error: io::Error) -> Error {
 
 /// Errors of a file that is no part of a store name it as the user did, and advise `instead` of a check of the store.
 pub fn apart(file: &Path, error: Error, instead: &str) -> Error {
-    let detail = error.detail();
-    let is_end = |it: Option<char>| it.is_none_or(|it| it.is_whitespace() || ":,;".contains(it));
-    let found = |name: &str| {
-        let mut places = detail.match_indices(name).map(|(at, _)| (at, at + name.len()));
-        places.find(|(start, end)| {
-            is_end(detail[..*start].chars().next_back()) && is_end(detail[*end..].chars().next())
-        })
-    };
-    let shown = file.display().to_string();
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
     // An error of another file is not changed.
-    let Some((start, end)) = found(&shown).or_else(|| found(&name)) else { return error };
-    let detail = format!("{}{shown}{}", &detail[..start], &detail[end..]);
-    let check = format!("run {CHECK} and restore it from a snapshot or another copy");
-    Error::new(error.kind(), detail.replace(&check, instead))
+    if !error.file().is_some_and(|name| is_named(file, name)) {
+        return error;
+    }
+    error.with_file(&file.display().to_string()).with_advice(instead)
+}
+
+/// Whether an error that names `name` is of `file`: the disk of its folder calls it by its name alone, or with the
+/// folder before it.
+fn is_named(file: &Path, name: &str) -> bool {
+    let plain = |path: &Path| path.strip_prefix(".").unwrap_or(path).to_owned();
+    let name = plain(Path::new(name));
+    name == plain(file) || file.file_name().is_some_and(|own| name == Path::new(own))
 }
 
 /// The text of `path`, unpacked if it is gzipped.
@@ -213,6 +211,21 @@ pub fn read_text(path: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_of_a_file_is_told_as_the_user_named_it_and_one_of_another_as_it_is() {
+        let told = |error| apart(Path::new("in/a.snap"), error, "take another copy").to_string();
+        for name in ["a.snap", "in/a.snap", "./in/a.snap"] {
+            assert_eq!(
+                told(Error::corrupt(name, 7, "a", "b")),
+                "in/a.snap is damaged at byte 7: expected a, found b; take another copy"
+            );
+        }
+        let other = || Error::corrupt("out/a.snap", 7, "in/a.snap", "a.snap");
+        assert_eq!(told(other()), other().to_string());
+        let plain = || Error::invalid("a.snap is no good; run `varvite check`");
+        assert_eq!(told(plain()), plain().to_string());
+    }
 
     #[test]
     fn input_without_an_end_takes_no_more_memory_than_a_line_may() {

@@ -83,7 +83,10 @@ pub struct Tracing(Option<Recording>);
 
 struct Recording {
     recorder: Arc<Recorder>,
+    file: PathBuf,
     sampled: Instant,
+    /// Calls of the recording that are no store's.
+    samples: u64,
     /// Where the store is, and when its files were listed.
     store: Option<(PathBuf, Option<Instant>)>,
     /// Processor time of all samples so far.
@@ -98,8 +101,9 @@ impl Tracing {
         let folder: Arc<dyn Disk> = OsDisk::new(folder)?;
         let recorder = Recorder::create(&folder, name, Process::by(clock().clone()))?;
         let store = store.map(|folder| (folder.to_owned(), None));
-        let mut tracing =
-            Tracing(Some(Recording { recorder, sampled: Instant::now(), store, sampling_ns: 0 }));
+        let (file, sampled) = (file.to_owned(), Instant::now());
+        let recording = Recording { recorder, file, sampled, samples: 0, store, sampling_ns: 0 };
+        let mut tracing = Tracing(Some(recording));
         tracing.sample();
         Ok(tracing)
     }
@@ -129,25 +133,30 @@ impl Tracing {
     }
 
     fn sample(&mut self) {
-        let Some(Recording { recorder, sampled, store, sampling_ns }) = &mut self.0 else {
+        let Some(Recording { recorder, sampled, samples, store, sampling_ns, .. }) = &mut self.0
+        else {
             return;
         };
         let start = cpu_ns();
+        let mut sample = |name: &str, number| {
+            recorder.sample(name, number);
+            *samples += 1;
+        };
         *sampled = Instant::now();
         if let Some((folder, listed)) = store
             && listed.is_none_or(|listed| listed.elapsed() >= LISTED)
         {
-            recorder.sample("disk_bytes", disk_bytes(folder));
+            sample("disk_bytes", disk_bytes(folder));
             *listed = Some(Instant::now());
         }
-        recorder.sample("cpu_ns", cpu_ns());
-        recorder.sample("rss_bytes", rss_bytes());
+        sample("cpu_ns", cpu_ns());
+        sample("rss_bytes", rss_bytes());
         // Where the system does not say, there is no sample.
         let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
         for (key, name) in [("read_bytes: ", "read_bytes"), ("write_bytes: ", "written_bytes")] {
             let found = io.lines().find_map(|line| line.strip_prefix(key)?.parse().ok());
             if let Some(bytes) = found {
-                recorder.sample(name, bytes);
+                sample(name, bytes);
             }
         }
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -155,7 +164,7 @@ impl Tracing {
         let after = stat.rsplit_once(") ").map_or("", |(_, after)| after);
         let faults = after.split(' ').nth(9).and_then(|field| field.parse().ok());
         if let Some(faults) = faults {
-            recorder.sample("major_faults", faults);
+            sample("major_faults", faults);
         }
         *sampling_ns += cpu_ns() - start;
     }
@@ -167,7 +176,20 @@ impl Tracing {
             *listed = None;
         }
         self.sample();
-        self.0.map_or(Ok(()), |it| it.recorder.finish().map(drop))
+        self.0.take().map_or(Ok(()), |it| it.recorder.finish().map(drop))
+    }
+}
+
+impl Drop for Tracing {
+    /// Of a command that failed what its store was called for stays, to look into; without any such call its trace
+    /// would only keep the same command from running again.
+    fn drop(&mut self) {
+        let Some(Recording { recorder, file, samples, .. }) = self.0.take() else { return };
+        if recorder.finish().is_ok_and(|calls| calls <= samples) {
+            drop(recorder);
+            // What went wrong before is what is told.
+            let _ = fs::remove_file(file);
+        }
     }
 }
 

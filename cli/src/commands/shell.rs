@@ -323,7 +323,7 @@ impl Offers {
     fn keys(&self, table: &str, start: &str) -> Result<Vec<String>> {
         let session = tables::open_read_only(&self.store, SessionOptions::default())?;
         let table = if tables::is_live(&session)? {
-            tables::live_table_to_look(&session, table)?
+            tables::live_table_to_look(&session, table, "")?
         } else {
             tables::read(&session, None, Verify::Quick)?.take(table)?
         };

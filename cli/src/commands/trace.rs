@@ -68,7 +68,7 @@ fn rows_of(file: &Path) -> Result<Rows> {
     Rows::new(&name, BufReader::with_capacity(256 << 10, opened))
 }
 
-/// Opens the trace in `file`, which is one of varvite.
+/// Opens the trace in `file`, which is one of varvite. `Invalid` for a pipe, of which the system would wait for a writer.
 fn open(file: &Path) -> Result<Trace> {
     if rows::is_trace(&input::start(file)?) {
         let detail = format!(
@@ -76,6 +76,12 @@ fn open(file: &Path) -> Result<Trace> {
             file.display()
         );
         return Err(Error::invalid(detail));
+    }
+    if file.exists() && !file.is_file() && !file.is_dir() {
+        return Err(Error::invalid(format!(
+            "{} is no file, and a trace is not read from its beginning to its end only: copy it into a file",
+            file.display()
+        )));
     }
     let (folder, name) = crate::sight::place(file)?;
     Trace::open(&*OsDisk::new(folder)?, name).map_err(|error| told(file, error))

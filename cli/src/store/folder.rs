@@ -1,11 +1,15 @@
 //! Folders: what is in one, and one for a while.
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use varvite::context::Store;
+use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
+use varvite::format::header::{FileKind, Header, LENGTH};
 use varvite::irmin_pack as irmin;
 use varvite::{Error, Result};
 
@@ -137,6 +141,47 @@ pub fn is_context(folder: &Path) -> bool {
 /// Whether the folder has old commits that a context has moved there, and is no store.
 pub fn is_lower(folder: &Path) -> bool {
     disk(folder).is_ok_and(|disk| Store::is_lower_folder(&*disk).is_ok_and(|found| found))
+}
+
+/// The stores that the first and the last chunk in a folder say they are of, as far as they can be read; `None` where
+/// there is no chunk.
+fn owners(folder: &Path) -> Result<Option<BTreeSet<u64>>> {
+    let mut names = disk(folder)?.list("")?;
+    names.retain(|name| Path::new(name).extension().is_some_and(|it| it == "pack"));
+    names.sort_unstable();
+    let store = |name: &String| {
+        let mut bytes = Vec::new();
+        File::open(folder.join(name)).ok()?.take(LENGTH as u64).read_to_end(&mut bytes).ok()?;
+        Header::expect(name, &bytes, FileKind::Pack).ok().map(|header| header.store)
+    };
+    let ends = names.first().into_iter().chain(names.last());
+    Ok((!names.is_empty()).then(|| ends.filter_map(store).collect()))
+}
+
+/// `Invalid` where `lower` cannot be the lower folder of the context in `folder`, which has moved chunks there: it is a
+/// store's own, or has those of another. That is no damage of the store.
+pub fn expect_lower(folder: &Path, lower: &Path) -> Result<()> {
+    let why = match (owners(lower)?, owners(folder)?.unwrap_or_default()) {
+        _ if is_context(lower) && !is_lower(lower) => "is the folder of a store",
+        (Some(below), own) if !below.is_empty() && !own.is_empty() && below.is_disjoint(&own) => {
+            "has chunks of another store"
+        }
+        _ => return Ok(()),
+    };
+    let (shown, own) = (lower.display(), folder.display());
+    Err(Error::invalid(format!("{shown} {why}: give the folder that {own} has moved chunks to")))
+}
+
+/// The same, and `Missing` where nothing is in it.
+pub fn expect_lower_with_chunks(folder: &Path, lower: &Path) -> Result<()> {
+    expect_lower(folder, lower)?;
+    if owners(lower)?.is_some() {
+        return Ok(());
+    }
+    let (shown, own) = (lower.display(), folder.display());
+    Err(Error::missing(format!(
+        "{shown} has no chunks: give the folder that {own} has moved chunks to, or put them back from a copy"
+    )))
 }
 
 /// A folder that goes away with its handle.

@@ -5,6 +5,7 @@
 //! the next number and then remove the head before, so whoever reads finds the head with the highest
 //! number whole, whatever happens in between. Such names are the program's own.
 
+use std::error::Error as _;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::{
     Error, Kind, Log, MergeOperator, OpenSnapshot, OpenTable, Result, Session, SessionOptions,
-    Snapshot, SnapshotInfo, Table, Verify,
+    Snapshot, SnapshotInfo, Table, UnknownOperator, Verify,
 };
 
 use super::folder::{self, Target};
@@ -184,9 +185,8 @@ fn with_stand_ins<T>(
             Err(error) if error.kind() == Kind::Invalid => error,
             outcome => return outcome,
         };
-        // The message is the only place that names it before the table is open.
-        let name = error.detail().split("made with the merge operator \"").nth(1);
-        match name.and_then(|rest| rest.split('"').next()) {
+        let below = error.source().and_then(|source| source.downcast_ref::<UnknownOperator>());
+        match below.map(UnknownOperator::name) {
             Some(name) if operators.iter().all(|known| known.name() != name) => {
                 operators.push(stand_in(name));
             }
@@ -236,24 +236,29 @@ pub fn is_live(session: &Session) -> Result<bool> {
 /// The live table `name`, which may be passed on as it is; where there is none, says which snapshot has it.
 pub fn live_table(session: &Session, name: &str) -> Result<Table> {
     pass_on(|operators| {
-        live_table_with(session, name, &OpenTable { operators, ..OpenTable::default() })
+        live_table_with(session, name, &OpenTable { operators, ..OpenTable::default() }, "")
     })
 }
 
-fn live_table_with(session: &Session, name: &str, options: &OpenTable) -> Result<Table> {
+fn live_table_with(
+    session: &Session,
+    name: &str,
+    options: &OpenTable,
+    besides: &str,
+) -> Result<Table> {
     session.open_table(name, options).map_err(|error| match error.kind() {
         Kind::Missing => match restorable(session, name) {
-            Ok(Some(advice)) => Error::missing(format!("{error}; {advice}")),
+            Ok(Some(advice)) => Error::missing(format!("{error}; {advice}{besides}")),
             _ => error,
         },
         _ => error,
     })
 }
 
-/// The same, to look into it only.
-pub fn live_table_to_look(session: &Session, name: &str) -> Result<Table> {
+/// The same, to look into it only; where a snapshot alone has one, `besides` says how it is read there.
+pub fn live_table_to_look(session: &Session, name: &str, besides: &str) -> Result<Table> {
     look(|operators| {
-        live_table_with(session, name, &OpenTable { operators, ..OpenTable::default() })
+        live_table_with(session, name, &OpenTable { operators, ..OpenTable::default() }, besides)
     })
 }
 
@@ -366,6 +371,14 @@ fn is_of_a_replay(name: &str) -> bool {
 /// The snapshot that commands read when none is named: the newest head, or the only snapshot, or the
 /// last that a replay saved, where it has saved all. `None` in a store without snapshots.
 pub fn current(session: &Session) -> Result<Option<String>> {
+    current_or(session, CHOOSE)
+}
+
+/// How commands are told which snapshot is meant.
+const CHOOSE: &str = "choose one with --snapshot";
+
+/// The same where a command is told `how` which one is meant.
+fn current_or(session: &Session, how: &str) -> Result<Option<String>> {
     if let Some((_, name)) = heads(session)?.pop() {
         return Ok(Some(name));
     }
@@ -376,7 +389,7 @@ pub fn current(session: &Session) -> Result<Option<String>> {
         0 | 1 => Ok(names.pop()),
         _ if are_of_a_replay => Ok(names.pop()),
         _ => Err(Error::invalid(format!(
-            "the store has several snapshots and no head: choose one with --snapshot ({})",
+            "the store has several snapshots and no head: {how} ({})",
             names.join(", ")
         ))),
     }
@@ -413,7 +426,8 @@ pub fn info(session: &Session, name: &str) -> Result<SnapshotInfo> {
 
 /// Opens snapshot `name`, or the current one, to save what is in it under another name, as it is.
 pub fn read_to_pass_on(session: &Session, name: Option<&str>) -> Result<Snapshot> {
-    found(session, name, |name| snapshot_to_pass_on(session, name)).map(|(_, snapshot)| snapshot)
+    let open = |name: &str| snapshot_to_pass_on(session, name);
+    found(session, name, CHOOSE, open).map(|(_, snapshot)| snapshot)
 }
 
 /// Opens snapshot `name`, or the current one. A head that a writer replaces in between is looked
@@ -422,22 +436,29 @@ pub fn read(session: &Session, name: Option<&str>, verify: Verify) -> Result<Sna
     read_named(session, name, verify).map(|(_, snapshot)| snapshot)
 }
 
+/// The same in a command that is told `how` which one is meant.
+pub fn read_told(session: &Session, name: Option<&str>, how: &str) -> Result<Snapshot> {
+    let open = |name: &str| look_into(session, name, Verify::Quick);
+    found(session, name, how, open).map(|(_, snapshot)| snapshot)
+}
+
 /// The same, and which one it is.
 pub fn read_named(
     session: &Session,
     name: Option<&str>,
     verify: Verify,
 ) -> Result<(String, Snapshot)> {
-    found(session, name, |name| {
-        look(|operators| {
-            session.open_snapshot(name, &OpenSnapshot { verify, label: None, operators })
-        })
-    })
+    found(session, name, CHOOSE, |name| look_into(session, name, verify))
+}
+
+fn look_into(session: &Session, name: &str, verify: Verify) -> Result<Snapshot> {
+    look(|operators| session.open_snapshot(name, &OpenSnapshot { verify, label: None, operators }))
 }
 
 fn found(
     session: &Session,
     name: Option<&str>,
+    how: &str,
     open: impl Fn(&str) -> Result<Snapshot>,
 ) -> Result<(String, Snapshot)> {
     if let Some(name) = name {
@@ -446,7 +467,7 @@ fn found(
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let Some(name) = current(session)? else {
+        let Some(name) = current_or(session, how)? else {
             let detail = format!("the store has no snapshot yet: write something with {PUT}");
             return Err(Error::missing(detail));
         };

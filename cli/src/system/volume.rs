@@ -22,10 +22,6 @@ fn kind(error: &Error) -> Option<io::ErrorKind> {
 
 /// `error` with the volume that is full, or the limit of files that it ran into.
 pub fn named(error: Error) -> Error {
-    // That is where standard output goes, which its owner knows.
-    if error.detail().contains("write the output") {
-        return error;
-    }
     let named: Option<String> = match kind(&error) {
         #[cfg(unix)]
         Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => unix::full(),

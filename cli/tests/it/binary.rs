@@ -1,5 +1,6 @@
 //! Runs the binary.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -47,7 +48,52 @@ pub fn varvite(arguments: &[&str]) -> Ran {
     finish(command(arguments))
 }
 
+/// Runs the words of `line` in `folder`.
+pub fn run(folder: &Path, line: &str) -> Ran {
+    finish(command_in(folder, line))
+}
+
+/// The command of the words of `line` in `folder`.
+pub fn command_in(folder: &Path, line: &str) -> Command {
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut command = command(&words);
+    command.current_dir(folder);
+    command
+}
+
+/// The same with `input` on standard input.
+pub fn fed(folder: &Path, line: &str, input: &[u8]) -> Ran {
+    let file = folder.join("standard-input");
+    fs::write(&file, input).expect("the folder takes a file");
+    let mut command = command_in(folder, line);
+    command.stdin(fs::File::open(file).expect("it was just written"));
+    finish(command)
+}
+
 impl Ran {
+    /// The output of a run that ended with `code`, whatever was said besides.
+    #[track_caller]
+    pub fn ended(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{self:?}");
+        assert!(!self.err.contains("panicked"), "{self:?}");
+        self.out
+    }
+
+    /// The JSON of a run that ended with `code`, as it is.
+    #[track_caller]
+    pub fn value(self, code: i32) -> serde_json::Value {
+        serde_json::from_str(&self.ended(code)).expect("the output is JSON")
+    }
+
+    /// All that a run says which ended with `code` and printed nothing: one sentence, word for word.
+    #[track_caller]
+    pub fn says(self, code: i32, sentence: &str) {
+        assert_eq!(self.out, "", "{self:?}");
+        let arguments = self.arguments.join(" ");
+        let told = self.error(code, &[]);
+        assert_eq!(told.trim_end(), sentence, "{arguments}");
+    }
+
     /// The output of a run that ended with 0 and said nothing on standard error.
     #[track_caller]
     pub fn yes(self) -> String {

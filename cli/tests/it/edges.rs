@@ -7,26 +7,8 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::binary::{Ran, command, finish};
+use crate::binary::{Ran, command_in, fed, run};
 use crate::exits::flip;
-
-/// Runs the words of `line` in `folder`.
-fn run(folder: &Path, line: &str) -> Ran {
-    let words: Vec<&str> = line.split(' ').collect();
-    let mut command = command(&words);
-    command.current_dir(folder);
-    finish(command)
-}
-
-/// The same with `input` on standard input.
-fn fed(folder: &Path, line: &str, input: &[u8]) -> Ran {
-    let file = folder.join("standard-input");
-    fs::write(&file, input).unwrap();
-    let words: Vec<&str> = line.split(' ').collect();
-    let mut command = command(&words);
-    command.current_dir(folder).stdin(fs::File::open(file).unwrap());
-    finish(command)
-}
 
 #[test]
 fn no_empty_twin_of_a_table_is_made_live() {
@@ -57,12 +39,7 @@ fn no_empty_twin_of_a_table_is_made_live() {
 /// A context C and files of it: one that is sound, one that is damaged in the middle.
 fn snapshots(folder: &Path) {
     run(folder, "context create C").yes();
-    let mut line = vec!["context", "put", "C", "main", "a/b"];
-    let value = "v".repeat(3_000);
-    line.push(&value);
-    let mut program = command(&line);
-    program.current_dir(folder);
-    finish(program).yes();
+    run(folder, &format!("context put C main a/b {}", "v".repeat(3_000))).yes();
     run(folder, "context snapshot export C main good.snap").yes();
     fs::create_dir(folder.join("in")).unwrap();
     fs::copy(folder.join("good.snap"), folder.join("in/bad.snap")).unwrap();
@@ -82,15 +59,15 @@ fn a_failure_leaves_no_context_that_it_made() {
         ("context migrate T above/NEW", 2),
         ("context migrate C above/NEW --commit last", 2),
     ] {
-        assert_eq!(run(folder, line).code, code, "{line}");
+        run(folder, line).ended(code);
         assert!(!folder.join("above").exists(), "{line}");
     }
     // A folder that was there stays, and a store that was, with what it has.
     fs::create_dir(folder.join("empty")).unwrap();
-    assert_eq!(run(folder, "context snapshot import in/bad.snap empty").code, 3);
+    run(folder, "context snapshot import in/bad.snap empty").ended(3);
     assert_eq!(fs::read_dir(folder.join("empty")).unwrap().count(), 0);
     run(folder, "context create D").yes();
-    assert_eq!(run(folder, "context snapshot import in/bad.snap D").code, 3);
+    run(folder, "context snapshot import in/bad.snap D").ended(3);
     run(folder, "context snapshot import good.snap D").yes();
     run(folder, "context snapshot import good.snap above/NEW").yes();
 }
@@ -163,8 +140,7 @@ fn what_follows_a_dump_is_not_passed_over() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
     run(folder, "table put P t a b --create").yes();
-    let mut program = command(&["table", "dump", "P", "t", "--binary"]);
-    let dump = program.current_dir(folder).output().unwrap().stdout;
+    let dump = command_in(folder, "table dump P t --binary").output().unwrap().stdout;
     let lines = [b"load t3\n", &dump[..], b"put t a CHANGED\n"].concat();
     let ran = fed(folder, "table shell P", &lines);
     assert!(ran.code == 3 && ran.err.contains("behind the end of the dump"), "{ran:?}");
@@ -172,8 +148,7 @@ fn what_follows_a_dump_is_not_passed_over() {
     let junk = [&dump[..], b"junk\n"].concat();
     let said = fed(folder, "table load P t5", &junk).error(3, &["standard input"]);
     assert!(said.contains(&format!("at byte {}", dump.len())), "{said}");
-    let good = fed(folder, "table shell P", &[b"load t3\n", &dump[..]].concat());
-    assert_eq!(good.code, 0, "{good:?}");
+    fed(folder, "table shell P", &[b"load t3\n", &dump[..]].concat()).ended(0);
     run(folder, "table get P t3 a").yes();
 }
 

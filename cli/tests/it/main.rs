@@ -63,6 +63,8 @@ mod proof;
 mod publish;
 /// `replay cardano` on a real chain, whole, killed and damaged.
 mod replay;
+/// What is said of errors, word for word.
+mod sentences;
 /// What was done or found without a word.
 mod silences;
 /// `table`, `check`, `inspect`: stores by hand, sound and damaged.

@@ -5,15 +5,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::binary::{Ran, command, finish, text};
-
-/// Runs the words of `line` in `folder`.
-fn run(folder: &Path, line: &str) -> Ran {
-    let words: Vec<&str> = line.split(' ').collect();
-    let mut command = command(&words);
-    command.current_dir(folder);
-    finish(command)
-}
+use crate::binary::{command, finish, run, text};
 
 /// Makes a context C and a trace T.
 fn make(folder: &Path) {
@@ -72,6 +64,33 @@ fn what_a_command_that_fails_has_begun_is_gone() {
         assert!(!folder.join("OUT").exists(), "{line}");
     }
     run(folder, "trace convert T OUT").yes();
+}
+
+#[test]
+fn a_load_that_cannot_begin_leaves_no_trace() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    make(folder);
+    fs::write(folder.join("BLOCKS"), "[\n").unwrap();
+    for (line, code) in [
+        ("bench context --dir C --accounts 10 --blocks 1", 2),
+        ("replay blocks BLOCKS", 3),
+        ("trace replay T --store N --set size_ratio=99", 2),
+        ("trace replay T --store N --at nosuch", 2),
+    ] {
+        // Twice, since the trace of the first would keep the second from running.
+        for _ in 0..2 {
+            let ran = run(folder, &format!("trace record OUT {line}"));
+            assert!(!ran.err.contains("OUT"), "{line}: {ran:?}");
+            ran.ended(code);
+            assert!(!folder.join("OUT").exists(), "{line}");
+        }
+    }
+    // What was called before it failed can be looked into.
+    fs::write(folder.join("BLOCKS"), "B 0 S\ni a 01\nC 0 Tezos one\n[\n").unwrap();
+    run(folder, "trace record OUT replay blocks BLOCKS").ended(3);
+    let info = run(folder, "trace info OUT --format json").json();
+    assert!(info["actions"]["commit"].as_u64() > Some(0), "{info}");
 }
 
 /// As in a container that has the program alone.

@@ -4,19 +4,11 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
-use crate::binary::{Ran, command, finish, text, varvite};
+use crate::binary::{finish, run, text, varvite};
 use crate::exits::{World, flip};
-
-/// Runs the words of `line` in `folder`.
-fn run(folder: &Path, line: &str) -> Ran {
-    let words: Vec<&str> = line.split(' ').collect();
-    let mut command = command(&words);
-    command.current_dir(folder);
-    finish(command)
-}
 
 #[test]
 fn what_leaves_the_state_when_a_table_becomes_live_is_told() {
@@ -115,15 +107,14 @@ fn a_copy_that_fails_leaves_no_part_of_a_store() {
         "repair STORE OUT",
         "repair CONTEXT OUT",
     ] {
-        let ran = limited(line);
-        assert_eq!(ran.code, 2, "{line}: {ran:?}");
+        limited(line).ended(2);
         assert!(!world.path("OUT").exists(), "{line}: {:?}", names(&world.path("OUT")));
         // An empty folder that was there stays, and what was in one.
         fs::create_dir(world.path("OUT")).unwrap();
-        assert_eq!(limited(line).code, 2);
+        limited(line).ended(2);
         assert_eq!(names(&world.path("OUT")), Vec::<String>::new(), "{line}");
         fs::write(world.path("OUT/lock"), "").unwrap();
-        assert_eq!(limited(line).code, 2);
+        limited(line).ended(2);
         assert!(world.path("OUT/lock").exists(), "{line}");
         fs::remove_dir_all(world.path("OUT")).unwrap();
     }
@@ -165,15 +156,15 @@ fn an_archive_without_its_lower_folder_and_the_folder_itself_are_what_they_are()
     assert!(info["archived_bytes"].as_u64() > Some(0), "{info}");
     run(folder, "check node").error(2, &["--lower"]);
     run(folder, "check node --lower below").yes();
-    let report = run(folder, "doctor node --lower below").yes();
-    assert!(!report.contains(text(&folder.canonicalize().unwrap())), "{report}");
-    let report: Value = serde_json::from_str(&report).unwrap();
+    let report = run(folder, "doctor node --lower below").json();
+    let hidden = text(&folder.canonicalize().unwrap()).to_owned();
+    assert!(!report.to_string().contains(&hidden), "{report}");
     assert_eq!(report["commands"]["check"]["answer"]["sound"], true, "{report}");
     // The folder alone is a history, and every command that only looks takes it.
     let info = run(folder, "info below --format json").json();
     assert_eq!((&info["kind"], &info["damage"]), (&json!("lower"), &json!(null)), "{info}");
     run(folder, "check below").yes();
-    let report: Value = serde_json::from_str(&run(folder, "doctor below").yes()).unwrap();
+    let report = run(folder, "doctor below").json();
     assert_eq!(report["commands"]["check"]["answer"]["sound"], true, "{report}");
     run(folder, "table list below").error(2, &["holds a context"]);
     run(folder, "table put S t a 1 --create").yes();
@@ -194,10 +185,8 @@ fn a_collection_that_cannot_begin_has_not_begun() {
     let at = bytes.windows(200).position(|window| window.iter().all(|byte| *byte == b'm'));
     flip(&pack, at.unwrap() + 50);
     // What is newer is listed all the same.
-    let log = run(folder, "context log C");
-    assert_eq!((log.code, log.out.lines().count()), (3, 1), "{log:?}");
-    let log = run(folder, "context log C --format json");
-    let records: Value = serde_json::from_str(&log.out).unwrap();
+    assert_eq!(run(folder, "context log C").ended(3).lines().count(), 1);
+    let records = run(folder, "context log C --format json").value(3);
     assert!(records[0]["hash"].is_string() && records[1]["error"].is_object(), "{records}");
     let ran = run(folder, "context collect run C --keep 1");
     assert!([0, 3].contains(&ran.code), "{ran:?}");
@@ -217,8 +206,7 @@ fn the_shape_of_a_store_of_irmin_can_be_told_to_every_check() {
     let ran = run(folder, "check I");
     assert!(ran.code == 3 && ran.out.contains("say so with --shape and --hash-bits"), "{ran:?}");
     run(folder, "check I --shape 2,2 --hash-bits").yes();
-    let report = run(folder, "doctor I --shape 2,2 --hash-bits").yes();
-    let report: Value = serde_json::from_str(&report).unwrap();
+    let report = run(folder, "doctor I --shape 2,2 --hash-bits").json();
     assert_eq!(report["damaged"], false, "{report}");
     let part = run(folder, "context check I --shape 2,2 --hash-bits --most 1").yes();
     assert!(part.contains("I --shape 2,2 --hash-bits --most 1 --from "), "{part}");

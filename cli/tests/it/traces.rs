@@ -6,18 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::binary::{Ran, varvite};
-
-/// Runs a line of words, of which those in capitals are files in `folder`.
-pub fn run(folder: &Path, line: &str) -> Ran {
-    let full = |word: &str| {
-        // Hashes of commits begin so, too.
-        let is_file = word.starts_with(|it: char| it.is_ascii_uppercase()) && word.len() < 52;
-        if is_file { folder.join(word).display().to_string() } else { word.to_owned() }
-    };
-    let words: Vec<String> = line.split(' ').map(full).collect();
-    varvite(&words.iter().map(String::as_str).collect::<Vec<_>>())
-}
+use crate::binary::{run, varvite};
 
 pub fn recorded(folder: &Path) -> Value {
     let line = "bench context --memory --accounts 500 --blocks 5 --reads 40 --updates 20 --inserts 3 \
@@ -110,7 +99,7 @@ fn other_answers_and_other_files_are_found() {
     run(folder, "trace info NOTHING").error(2, &["NOTHING"]);
     fs::write(folder.join("TEXT"), "no trace at all").unwrap();
     run(folder, "trace info TEXT").error(2, &["is not a varvite file"]);
-    assert_eq!(run(folder, "trace compare T").code, 2, "two at least");
+    run(folder, "trace compare T").ended(2);
     run(folder, "bench context --memory --accounts 10 --blocks 1 --trace T").error(2, &["exist"]);
 }
 
@@ -204,11 +193,10 @@ fn a_report_of_a_fault_has_no_contents_and_says_what_is_damaged() {
     let mut bytes = fs::read(&session).unwrap();
     bytes[25] ^= 1;
     fs::write(&session, bytes).unwrap();
-    let ran = run(folder, "doctor S");
-    assert_eq!(ran.code, 3, "{ran:?}");
-    assert!(ran.out.contains("session is damaged"), "{}", ran.out);
+    let report = run(folder, "doctor S").ended(3);
+    assert!(report.contains("session is damaged"), "{report}");
     run(folder, "bench context --dir C --accounts 50 --blocks 1 --format json").json();
-    let report: Value = serde_json::from_str(&run(folder, "doctor C --quick").yes()).unwrap();
+    let report = run(folder, "doctor C --quick").json();
     assert_eq!(report["commands"]["context stat"]["exit_code"], 0, "{report}");
     assert!(report["commands"]["check"].is_null());
 }
@@ -239,13 +227,12 @@ fn a_report_has_no_paths_of_the_context_no_folders_and_no_strangers_files() {
     let mut files = fs::read_dir(home.join("C")).unwrap().flatten().map(|it| it.path());
     let pack = files.find(|it| it.extension().is_some_and(|it| it == "pack")).unwrap();
     damage(&pack, value.as_bytes());
-    let ran = run(&home, "doctor C");
-    assert_eq!(ran.code, 3, "{ran:?}");
-    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let said = run(&home, "doctor C").ended(3);
+    let report: Value = serde_json::from_str(&said).unwrap();
     let findings = report["commands"]["check"]["answer"]["findings"].as_array().unwrap();
     assert!(!findings.is_empty() && findings[0]["detail"].is_string(), "{report}");
     for hidden in ["secretname", "contracts", "customer", "Secretfolder", "hidden"] {
-        assert!(!ran.out.contains(hidden), "{hidden}: {}", ran.out);
+        assert!(!said.contains(hidden), "{hidden}: {said}");
     }
     assert_eq!(report["files"]["others"], 1, "{report}");
     // Of an archive it looks at what lies below, too, and does not say where that is.
@@ -263,8 +250,7 @@ fn a_report_has_no_paths_of_the_context_no_folders_and_no_strangers_files() {
     run(&home, "table create S utxo --create").yes();
     varvite(&["doctor", &home.join("S").display().to_string(), "--lower", &lower])
         .error(2, &["no context", "--lower"]);
-    let ran = run(&home, "doctor S");
-    let report: Value = serde_json::from_str(&ran.yes()).unwrap();
+    let report = run(&home, "doctor S").json();
     assert!(report["commands"]["table stat utxo"]["answer"]["levels"].is_array(), "{report}");
     let ran = run(folder, "doctor Secretfolder").yes();
     assert!(!ran.contains("Secretfolder") && ran.contains("STORE/S"), "{ran}");

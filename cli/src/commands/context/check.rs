@@ -11,12 +11,12 @@ use varvite::context::{self, Checked, CommitHash, Store, Tree, TreeHash, directo
 use varvite::irmin_pack as irmin;
 use varvite::{Error, Kind, Result};
 
-use crate::advice::{self, CONTEXT_LOG, CONTEXT_MIGRATE, told};
+use crate::advice::{self, CONTEXT_LOG, CONTEXT_MIGRATE, RESTORE_ADVICE};
 use crate::exit::{self, Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::context::{Folder, commit, text};
-use crate::store::folder::disk;
+use crate::store::folder::{disk, expect_lower_with_chunks};
 use crate::text::Notation;
 use crate::wheel;
 
@@ -24,6 +24,9 @@ use crate::wheel;
 const PAGE: u64 = 4096;
 /// How often a check begins again because of what a writer beside it took away.
 const ATTEMPTS: usize = 4;
+/// What is advised where the shape of a store of Irmin may be another than was said.
+const SHAPE_ADVICE: &str = "if its shape is not that of Tezos, say so with --shape and --hash-bits; otherwise restore \
+                            it from a snapshot or another copy";
 /// Commits that are named of those that a damage touches.
 const NAMED: usize = 5;
 
@@ -134,12 +137,14 @@ impl Walk {
         if !is_damage {
             return Err(error);
         }
-        let mut detail = told(error.detail());
-        if !self.hashes {
+        let error = match error.advice() {
             // The folder of a store of Irmin does not say it.
-            let shape = "if its shape is not that of Tezos, say so with --shape and --hash-bits";
-            detail = detail.replace("check the shape that the store was made with", shape);
-        }
+            Some(irmin::SHAPE_ADVICE) => error.with_advice(SHAPE_ADVICE),
+            // That is what is run.
+            Some(Error::CHECK_ADVICE) => error.with_advice(RESTORE_ADVICE),
+            _ => error,
+        };
+        let detail = error.detail().to_owned();
         let path = (!path.is_empty()).then(|| path.join("/"));
         if let Some(place) = self.places.get(&detail) {
             let known = &mut self.findings[*place];
@@ -316,7 +321,13 @@ pub fn of_folder(arguments: &Folder, format: Format) -> Outcome {
 /// Reads what is to be checked.
 fn walk(arguments: &Folder, store: &Store, part: &Part) -> Result<(Walk, Checked)> {
     let is_foreign = irmin::is_store(&*disk(&arguments.store)?)?;
-    let has_lower = arguments.lower().is_some() && !is_foreign;
+    let lower = arguments.lower().filter(|_| !is_foreign);
+    if let Some(lower) = lower
+        && store.archived_bytes() > 0
+    {
+        expect_lower_with_chunks(&arguments.store, lower)?;
+    }
+    let has_lower = lower.is_some();
     let mut walk = Walk { hashes: !is_foreign, has_lower, ..Walk::default() };
     let mut checked = Checked::default();
     if part.is_all() {

@@ -290,6 +290,16 @@ fn import(arguments: &Import, format: Format) -> Outcome {
             return Err(error.into());
         }
     };
+    if made.is_none() && head.configuration != store.configuration() {
+        return Err(Error::invalid(format!(
+            "{} has another hash configuration ({}) than the store ({}): if the chain has it, import the file into a \
+             new store of it",
+            arguments.file.display(),
+            head.configuration,
+            store.configuration()
+        ))
+        .into());
+    }
     let before = store.stats().commits;
     let mut resumed = 0;
     let file = watched("importing", |watch| {
@@ -398,9 +408,11 @@ fn source(file: &Path) -> Result<(Arc<OsDisk>, String)> {
     place(file)
 }
 
-/// Errors of a file that is read name it as the user did.
+/// Errors of a file that is read name it as the user did; those of a store that it is read into are as they are.
 fn beside(file: &Path, error: Error) -> Error {
-    let shown = file.display().to_string();
-    let error = input::apart(file, error, "export it again, or take another copy");
-    if error.detail().contains(&shown) { error } else { error.context(shown) }
+    let is_of_bytes = matches!(error.kind(), Kind::Corrupt | Kind::Invalid);
+    if error.file().is_none() && is_of_bytes {
+        return error.context(file.display());
+    }
+    input::apart(file, error, "export it again, or take another copy")
 }

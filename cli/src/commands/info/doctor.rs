@@ -89,6 +89,9 @@ fn gathered(arguments: &Arguments) -> Result<Value> {
         let detail = "is no context of varvite, so --lower is of none: leave it out";
         return Err(Error::invalid(format!("{shown} {detail}")));
     }
+    if let Some(lower) = foreign.lower() {
+        folder::expect_lower(store, lower)?;
+    }
     let mut said = Map::new();
     let mut ask = |words: &[&str], name: Option<&str>| {
         let answer = asking.asked(words, name)?;

@@ -64,6 +64,8 @@ pub fn is_one(dir: &Path) -> Result<bool> {
 /// Makes the new store, and says what is not in it.
 pub fn run(dir: &Path, out: &Path, lower: Option<&Path>, format: Format) -> Outcome {
     let source: Arc<dyn Disk> = folder::disk(dir)?;
+    // Nothing in an empty folder is all that is left of it.
+    lower.map_or(Ok(()), |lower| folder::expect_lower(dir, lower))?;
     let lower =
         lower.map(|lower| folder::disk(lower).map(|disk| disk as Arc<dyn Disk>)).transpose()?;
     let (made, target) = Target::create(out)?;

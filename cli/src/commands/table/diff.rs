@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
-use varvite::{Error, Result, Session, SessionOptions, Table, Verify};
+use varvite::{Error, Result, Session, SessionOptions, SnapshotInfo, Table};
 
 use super::reader::Reader;
 use crate::advice;
@@ -63,24 +63,30 @@ pub struct Arguments {
     full: bool,
 }
 
-/// The tables of a state by name, and the session that they live in.
-type State = (Session, BTreeMap<String, Table>);
+/// The tables of a state by name.
+type State = BTreeMap<String, Table>;
 
-fn state(store: &Path, snapshot: Option<&str>, only: &[String]) -> Result<State> {
-    let session = tables::open_read_only(store, SessionOptions::default())?;
-    let opened = if snapshot.is_none() && tables::is_live(&session)? {
-        tables::live_tables_to_look(&session)?
+fn state(session: &Session, snapshot: Option<&str>, only: &[String]) -> Result<State> {
+    let opened = if snapshot.is_none() && tables::is_live(session)? {
+        tables::live_tables_to_look(session)?
     } else {
-        tables::read(&session, snapshot, Verify::Quick).map_err(|error| nameless(&error))?.tables
+        tables::read_told(session, snapshot, "name the one that is meant")?.tables
     };
     let named = opened.into_iter().map(|table| (table.name().to_owned(), table));
-    Ok((session, named.filter(|(name, _)| only.is_empty() || only.contains(name)).collect()))
+    Ok(named.filter(|(name, _)| only.is_empty() || only.contains(name)).collect())
 }
 
-/// The same error where a snapshot is named by no flag.
-fn nameless(error: &Error) -> Error {
-    let detail = error.detail().replace("choose one with --snapshot", "name the one that is meant");
-    Error::new(error.kind(), detail)
+/// `Invalid` where `name` is not a snapshot's but a folder's: most likely that of the other store.
+fn expect_no_folder(session: &Session, name: &str) -> Result<()> {
+    let folder = Path::new(name);
+    let is_snapshot = |info: &SnapshotInfo| info.name == name;
+    if !folder.is_dir() || session.list_snapshots()?.iter().any(is_snapshot) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{name} is a folder, where the name of a snapshot is needed: name another store by --with {}",
+        advice::typed(folder)
+    )))
 }
 
 /// Prints differences and counts them.
@@ -210,16 +216,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         .into());
     }
     let only = &arguments.tables;
-    let before = state(&arguments.store, arguments.before.as_deref(), only);
-    let (_old, before) = before.map_err(|error| match &arguments.before {
-        Some(folder) if error.detail().starts_with("there is no snapshot") && Path::new(folder).is_dir() => Error::invalid(format!(
-            "{folder} is a folder, where the name of a snapshot is needed: name another store by --with {}",
-            advice::typed(Path::new(folder))
-        )),
-        _ => error,
-    })?;
-    let other = arguments.with.as_ref().unwrap_or(&arguments.store);
-    let (_new, after) = state(other, arguments.after.as_deref(), only)?;
+    let open = |store: &Path| tables::open_read_only(store, SessionOptions::default());
+    let old = open(&arguments.store)?;
+    arguments.before.as_ref().map_or(Ok(()), |name| expect_no_folder(&old, name))?;
+    let before = state(&old, arguments.before.as_deref(), only)?;
+    let new = open(arguments.with.as_ref().unwrap_or(&arguments.store))?;
+    let after = state(&new, arguments.after.as_deref(), only)?;
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     if let Some(missing) = only.iter().find(|name| !names.contains(name)) {
         return Err(Error::missing(format!("neither side has a table \"{missing}\"")).into());

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use varvite::{Error, Kind, Result, Session, SessionOptions, Table, Verify};
+use varvite::{Result, Session, SessionOptions, Table, Verify};
 
-use crate::advice::RESTORE;
 use crate::store::tables;
 
 /// Where to read.
@@ -28,13 +27,8 @@ impl From {
     pub fn open(&self) -> Result<(Session, Table)> {
         let session = tables::open_read_only(&self.store, SessionOptions::default())?;
         if self.live || self.snapshot.is_none() && tables::is_live(&session)? {
-            let table = tables::live_table_to_look(&session, &self.table).map_err(|error| {
-                // That a snapshot has one is told; here it can be read, too.
-                if error.kind() == Kind::Missing && error.detail().contains(RESTORE) {
-                    return Error::missing(format!("{error}; --snapshot reads it there"));
-                }
-                error
-            })?;
+            let besides = "; --snapshot reads it there";
+            let table = tables::live_table_to_look(&session, &self.table, besides)?;
             return Ok((session, table));
         }
         let mut snapshot = tables::read(&session, self.snapshot.as_deref(), Verify::Quick)?;

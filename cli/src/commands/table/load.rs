@@ -210,9 +210,8 @@ fn load(change: &mut Change, arguments: &Arguments) -> Result<u64> {
             bar.set(bytes.get());
         }
         check_number(&options, &arguments.table, value)?;
-        long.push(key, value, &mut loader)
-    });
-    let count = count.map_err(sortable)?;
+        long.push(key, value, &mut loader).map_err(sortable)
+    })?;
     let mut table = loader.finish()?;
     bar.finish();
     long.put(&mut table)?;
@@ -220,14 +219,12 @@ fn load(change: &mut Change, arguments: &Arguments) -> Result<u64> {
     Ok(count)
 }
 
-/// The same error, with the flag that sorts in place of the library's word for it.
+/// An error of a loader, with the flag that sorts in place of the library's word for it.
 fn sortable(error: Error) -> Error {
-    if error.kind() != Kind::Invalid {
-        return error; // one of the disk has more to it than its sentence
+    match error.kind() {
+        Kind::Invalid => error.with_advice("sort the input, or give --sort"),
+        _ => error, // that is no matter of the order
     }
-    let (library, here) =
-        ("sort the stream, or load it with sorting", "sort the input, or give --sort");
-    Error::new(error.kind(), error.detail().replace(library, here))
 }
 
 /// Puts entries into a table, many in an update.
@@ -238,10 +235,9 @@ pub struct Filling<'a> {
     bytes: usize,
     /// Entries that are in the table.
     done: u64,
+    /// An error says so already.
+    is_told: Cell<bool>,
 }
-
-/// What is said of entries that a failure leaves in a live table.
-const STAY: &str = "entries, which stay";
 
 /// `Invalid` when `value` is to be added to numbers and is none.
 pub fn check_number(options: &TableOptions, table: &str, value: &[u8]) -> Result<()> {
@@ -268,7 +264,8 @@ fn check_key(key: &[u8]) -> Result<()> {
 
 impl<'a> Filling<'a> {
     pub fn new(session: &'a Session, table: &'a mut Table) -> Self {
-        Filling { session, table, batch: Batch::new(), bytes: 0, done: 0 }
+        let is_told = Cell::new(false);
+        Filling { session, table, batch: Batch::new(), bytes: 0, done: 0, is_told }
     }
 
     /// Takes an entry; what fails says how many are in, where those stay.
@@ -279,14 +276,13 @@ impl<'a> Filling<'a> {
         checked.and_then(|()| self.take(key, value)).map_err(|error| self.told(error))
     }
 
-    /// The same error, with what it leaves behind.
+    /// The same error, with what it leaves behind, unless it says so already.
     pub fn told(&self, error: Error) -> Error {
-        match self.done {
-            done if self.table.is_live() && done > 0 => {
-                error.context(format!("after {done} {STAY}"))
-            }
-            _ => error,
+        let done = self.done;
+        if !self.table.is_live() || done == 0 || self.is_told.replace(true) {
+            return error;
         }
+        error.context(format!("after {done} entries, which stay"))
     }
 
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
@@ -332,11 +328,7 @@ fn load_into(change: &mut Change, arguments: &Arguments) -> Result<u64> {
         filling.push(key, value)
     });
     bar.finish();
-    let count = match count {
-        // What the entries before have met says so itself.
-        Err(error) if error.detail().contains(STAY) => return Err(error),
-        count => count.map_err(|error| filling.told(error))?,
-    };
+    let count = count.map_err(|error| filling.told(error))?;
     filling.finish()?;
     Ok(count)
 }

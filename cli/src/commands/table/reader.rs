@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
 
     /// Goes on after what cannot be read.
     fn skip(&mut self, error: &Error) -> Result<()> {
-        let detail = error.detail().split("; run `varvite").next().unwrap_or_default().to_owned();
+        let detail = error.what().to_owned();
         let after = match &self.place {
             Bound::Included(key) | Bound::Excluded(key) => Some(key.clone()),
             Bound::Unbounded => None,

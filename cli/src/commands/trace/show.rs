@@ -6,7 +6,7 @@ use clap::Args;
 use varvite::Error;
 use varvite::irmin_pack::trace;
 
-use crate::advice::{CHECK, TRACE_INFO, TRACE_SUMMARY};
+use crate::advice::{TRACE_INFO, TRACE_SUMMARY};
 use crate::commands::inspect;
 use crate::exit::Outcome;
 use crate::input;
@@ -30,11 +30,9 @@ pub fn run(arguments: &Show, format: Format) -> Outcome {
         return Err(Error::invalid(detail).into());
     }
     let bytes = input::read(&arguments.file, &name)?;
-    let described = trace::describe(&name, &bytes, arguments.limit).map_err(|error| {
-        // A trace is no file of a store.
-        let advice = format!("run {CHECK} and restore it from a snapshot or another copy");
-        let fitting = "give a trace that Irmin's benchmarks recorded, or record it again";
-        Error::new(error.kind(), error.detail().replace(&advice, fitting))
-    });
+    // A trace is no file of a store.
+    let advice = "give a trace that Irmin's benchmarks recorded, or record it again";
+    let described = trace::describe(&name, &bytes, arguments.limit)
+        .map_err(|error| input::apart(&arguments.file, error, advice));
     inspect::show(&described?, format)
 }

@@ -1,0 +1,372 @@
+//! What a person reads, word for word, where the program says more of an error than the engine does: the name of a
+//! file as it was typed, another advice, what is left behind. A sentence that changes is seen here.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+use varvite::disk::os::OsDisk;
+use varvite::{Session, SessionOptions, SnapshotContent, TableOptions};
+
+use crate::binary::run;
+use crate::exits::flip;
+
+/// The same with the digits of checksums left out, which every store has others of.
+fn masked(said: &str) -> String {
+    let is_sum = |word: &str| word.len() == 8 && word.bytes().all(|it| it.is_ascii_hexdigit());
+    let mask = |word: &str| {
+        let bare = word.trim_end_matches([',', ';', '\n']);
+        if is_sum(bare) { word.replace(bare, "SUM") } else { word.to_owned() }
+    };
+    said.split(' ').map(mask).collect::<Vec<_>>().join(" ")
+}
+
+/// A context C, and good.snap of it; one that is damaged in the folder `in`.
+fn snapshots(folder: &Path) {
+    run(folder, "context create C").yes();
+    run(folder, "context put C main a/b 1 --date 2026-01-01").yes();
+    run(folder, "context snapshot export C main good.snap").yes();
+    fs::create_dir(folder.join("in")).unwrap();
+    fs::copy(folder.join("good.snap"), folder.join("in/bad.snap")).unwrap();
+    flip(&folder.join("in/bad.snap"), 40);
+}
+
+#[test]
+fn of_a_snapshot_of_a_context() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    snapshots(folder);
+    run(folder, "context create D --binary").yes();
+    for line in [
+        "context snapshot verify in/bad.snap",
+        "context snapshot info in/bad.snap",
+        "context snapshot import in/bad.snap NEW",
+        "context snapshot import in/bad.snap D",
+        "context snapshot diff good.snap in/bad.snap",
+        "context snapshot verify ./in/bad.snap",
+    ] {
+        let name = line.split(' ').find(|word| word.ends_with("bad.snap")).unwrap();
+        run(folder, line).says(
+            3,
+            &format!(
+                "{name} is damaged at byte 32: expected an opening with its checksum, found another; export it \
+                 again, or take another copy"
+            ),
+        );
+    }
+    run(folder, "context snapshot import good.snap NEW --configuration 2,2").says(
+        2,
+        "good.snap: its hash configuration is 32 entries, flat up to 256, by seeded hash, and 2 entries, flat up to \
+         2, by seeded hash is asked for: nothing in the file vouches for it, so give --configuration only if the \
+         chain has it",
+    );
+    run(folder, "context snapshot import good.snap D").says(
+        2,
+        "good.snap has another hash configuration (32 entries, flat up to 256, by seeded hash) than the store (2 \
+         entries, flat up to 2, by hash bits): if the chain has it, import the file into a new store of it",
+    );
+    fs::write(folder.join("in/text"), "no snapshot at all, but some lines of text").unwrap();
+    run(folder, "context snapshot verify in/text")
+        .says(2, "in/text is not a varvite file: it does not begin with \"varvite\"");
+    fs::copy(folder.join("C/control"), folder.join("in/other")).unwrap();
+    run(folder, "context snapshot info in/other")
+        .says(2, "in/other is a control, where a context snapshot is needed");
+}
+
+/// What fails of the store that is made is no matter of the file that was read.
+#[cfg(target_os = "linux")]
+#[test]
+fn of_the_store_that_a_snapshot_is_read_into() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create C").yes();
+    run(folder, &format!("context put C main a {}", "v".repeat(40_000))).yes();
+    run(folder, "context snapshot export C main good.snap").yes();
+    let script = format!(
+        "ulimit -f 8; exec {} context snapshot import good.snap NEW",
+        env!("CARGO_BIN_EXE_varvite")
+    );
+    let mut limited = std::process::Command::new("bash");
+    limited.args(["-c", &script]).current_dir(folder);
+    crate::binary::finish(limited).says(
+        2,
+        "could not write 0000-000000.pack: File too large (os error 27); this process may write files of at most \
+         8.0 KiB (ulimit -f): raise that and try again",
+    );
+}
+
+#[test]
+fn of_traces() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "bench context --accounts 20 --blocks 1 --memory --trace T").yes();
+    run(folder, "trace convert T ROWS").yes();
+    fs::create_dir(folder.join("in")).unwrap();
+    let bad = folder.join("in/BAD");
+    fs::copy(folder.join("T"), &bad).unwrap();
+    flip(&bad, 30);
+    for line in [
+        "trace info in/BAD",
+        "trace summary in/BAD",
+        "trace replay in/BAD",
+        "trace compare T in/BAD",
+        "trace convert in/BAD OUT",
+    ] {
+        let said = run(folder, line).error(3, &[]);
+        assert_eq!(
+            masked(&said),
+            "in/BAD is damaged at byte 28: expected header checksum SUM, found SUM; record it again, or take another \
+             copy\n",
+            "{line}"
+        );
+    }
+    run(folder, "trace show T").says(
+        2,
+        "T is a trace of varvite, not of Irmin's benchmarks: `varvite trace info` says what it has, `varvite trace \
+         summary` sums it up",
+    );
+    let rows = folder.join("in/ROWS");
+    for (at, shown, replayed) in [
+        (
+            1,
+            "in/ROWS is damaged at byte 0: expected IrmRepBT or IrmStaBT, found IsmRepBT; give a trace that Irmin's \
+             benchmarks recorded, or record it again",
+            "in/ROWS is not a varvite file: it does not begin with \"varvite\"",
+        ),
+        (
+            11,
+            "in/ROWS has version 1: versions up to 0 are known",
+            "in/ROWS is damaged at byte 8: expected version 0, found 1; record it again, or take another copy",
+        ),
+    ] {
+        fs::copy(folder.join("ROWS"), &rows).unwrap();
+        flip(&rows, at);
+        let code = if at == 1 { [3, 2] } else { [2, 3] };
+        run(folder, "trace show in/ROWS").says(code[0], shown);
+        run(folder, "trace replay in/ROWS").says(code[1], replayed);
+    }
+}
+
+/// A trace is read from its end, too, and of a pipe there is none: the system would wait for somebody to write.
+#[cfg(unix)]
+#[test]
+fn of_a_pipe_in_place_of_a_trace() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let made = std::process::Command::new("mkfifo").arg(folder.join("PIPE")).status().unwrap();
+    assert!(made.success());
+    for verb in
+        ["info PIPE", "summary PIPE", "replay PIPE", "convert PIPE OUT", "compare PIPE PIPE"]
+    {
+        run(folder, &format!("trace {verb}")).says(
+            2,
+            "PIPE is no file, and a trace is not read from its beginning to its end only: copy it into a file",
+        );
+    }
+}
+
+/// A store with the snapshots `names`, each of a table t with one key.
+fn kept(folder: &Path, names: &[&str]) {
+    let session = Session::create(OsDisk::create(folder).unwrap(), SessionOptions::default());
+    let session = session.unwrap();
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    table.update(varvite::Batch::new().insert(b"k", b"v")).unwrap();
+    for name in names {
+        let content = SnapshotContent { tables: &[&table], label: "l", payload: b"" };
+        session.save_snapshot(name, content).unwrap();
+    }
+    drop(table);
+    session.close().unwrap();
+}
+
+#[test]
+fn of_which_snapshot_is_meant() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    kept(&folder.join("S"), &["one", "two"]);
+    kept(&folder.join("other"), &["one"]);
+    run(folder, "table get S t k").says(
+        2,
+        "the store has several snapshots and no head: choose one with --snapshot (one, two)",
+    );
+    let told = "the store has several snapshots and no head: name the one that is meant (one, two)";
+    run(folder, "table diff S one").says(2, told);
+    run(folder, "table diff other --with S").says(2, told);
+    run(folder, "table diff S other").says(
+        2,
+        "other is a folder, where the name of a snapshot is needed: name another store by --with other",
+    );
+    run(folder, "table diff nosuch other")
+        .says(2, "nosuch does not exist: give the folder of a varvite store");
+    run(folder, "table diff S nosuch").says(2, "there is no snapshot \"nosuch\" in S: one, two");
+    // One that is called as a folder is, too, is a snapshot.
+    fs::create_dir(folder.join("two")).unwrap();
+    run(folder, "table diff S one two").yes();
+    run(folder, "table diff S two one").yes();
+}
+
+#[test]
+fn of_tables_that_a_snapshot_alone_has() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "table put L n x y --create --live").yes();
+    run(folder, "table snapshot create L kept").yes();
+    run(folder, "table drop L n").yes();
+    run(folder, "table put L m a b").yes();
+    let is_in = "snapshots have one (kept), and `varvite table restore` makes it live";
+    for line in ["get L n x", "scan L n", "dump L n", "count L n"] {
+        run(folder, &format!("table {line}")).says(
+            2,
+            &format!(
+                "there is no live table \"n\"; there are: m; {is_in}; --snapshot reads it there"
+            ),
+        );
+    }
+    run(folder, "table put L n x y").says(
+        2,
+        &format!(
+            "there is no live table \"n\"; {is_in}; `varvite table create` makes an empty one"
+        ),
+    );
+    run(folder, "table follow L n x")
+        .says(2, &format!("there is no live table \"n\"; there are: m; {is_in}"));
+    run(folder, "table get L nosuch x").says(2, "there is no live table \"nosuch\"; there are: m");
+}
+
+#[test]
+fn of_loads_that_stop() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let line = |key: &str| format!("{{\"key\":\"{key}\",\"value\":\"1\"}}\n");
+    fs::write(folder.join("dump"), line("b; c") + &line("a")).unwrap();
+    run(folder, "table load S t dump --create").says(
+        2,
+        "dump, line 2: entry 2 has the key \"a\", which is below the key \"b; c\" of entry 1; sort the input, or give \
+         --sort",
+    );
+    fs::write(folder.join("dump"), line("a") + &line("a")).unwrap();
+    run(folder, "table load S t dump --create").says(
+        2,
+        "dump, line 2: entry 2 has the key \"a\", which is equal to the key \"a\" of entry 1; sort the input, or give \
+         --sort",
+    );
+    // What is in a live table stays, which is said once.
+    run(folder, "table put L t a 1 --create --live").yes();
+    let many: String = (0..3_000).map(|n| line(&format!("{n:05}{}", "k".repeat(2_000)))).collect();
+    fs::write(folder.join("dump"), many.clone() + "junk\n").unwrap();
+    run(folder, "table load L t dump --into").says(
+        3,
+        "after 2091 entries, which stay: dump, line 3001, column 1: expected value: expected {\"key\": …, \"value\": …} \
+         a line",
+    );
+    fs::write(folder.join("dump"), many + &line(&"k".repeat(5_000))).unwrap();
+    run(folder, "table load L t dump --into").says(
+        2,
+        "dump, line 3001: after 2091 entries, which stay: a key of 5000 bytes is too long: the limit is 4000 bytes",
+    );
+}
+
+#[test]
+fn of_pages_that_are_damaged() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "table put S t k v --create").yes();
+    let segment = folder.join("S/segments/0000000000000001.segment");
+    flip(&segment, 5_000);
+    let damage = "segments/0000000000000001.segment is damaged at byte 8188: expected page checksum SUM, found SUM; ";
+    let check = "run `varvite check` and restore it from a snapshot or another copy";
+    for line in ["scan S t", "dump S t"] {
+        let said = run(folder, &format!("table {line}")).error(3, &[]);
+        let stopped = format!(
+            "{damage}{check}; entries before it: 0 of 1 in the table; --skip-damaged goes on after it\n"
+        );
+        assert_eq!(masked(&said), stopped, "{line}");
+    }
+    let skipped = run(folder, "table scan S t --skip-damaged");
+    let left_out = format!("left out: keys before k\\x00: {}", damage.trim_end_matches("; "));
+    assert_eq!(masked(skipped.err.lines().next().unwrap()), left_out, "{skipped:?}");
+    let said = run(folder, "table get S t k").error(3, &[]);
+    assert_eq!(masked(&said), format!("{damage}{check}\n"));
+    // Who has checked is not told to check.
+    let said = run(folder, "check S").ended(3);
+    assert_eq!(
+        masked(said.lines().next().unwrap()),
+        format!("{damage}restore it from a snapshot or another copy (needed by head-0000000001)"),
+    );
+}
+
+#[test]
+fn of_a_store_of_irmin_with_another_shape() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create C --binary").yes();
+    for name in ["a", "b", "c", "d", "e"] {
+        run(folder, &format!("context put C main d/{name} 1 --date 2026-01-01")).yes();
+    }
+    run(folder, "context export-irmin C I").yes();
+    let said = run(folder, "context check I").ended(3);
+    let advice = "; if its shape is not that of Tezos, say so with --shape and --hash-bits; otherwise restore it from a \
+                  snapshot or another copy (";
+    assert!(said.contains(advice), "{said}");
+    let said = run(folder, "context ls I main d").error(3, &[]);
+    let advice = "; check the shape that the store was made with, or restore it from a snapshot or another copy\n";
+    assert!(said.ends_with(advice), "{said}");
+}
+
+#[test]
+fn of_a_lower_folder_that_is_another_ones() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    for store in ["A", "B"] {
+        run(folder, &format!("context create {store}")).yes();
+        run(folder, &format!("context put {store} main a 1 --date 2026-01-01")).yes();
+        let archive = format!("context archive {store} --lower below-{store} --end-chunk");
+        run(folder, &archive).yes();
+        run(folder, &format!("context put {store} main b 2 --lower below-{store}")).yes();
+        run(folder, &archive).yes();
+    }
+    fs::create_dir(folder.join("empty")).unwrap();
+    run(folder, "context check A --lower below-A").yes();
+    let give = "give the folder that A has moved chunks to";
+    for line in [
+        "context check A",
+        "check A",
+        "context check A --most 1",
+        "context check A --commit last~1",
+        "doctor A",
+        "repair A OUT",
+    ] {
+        run(folder, &format!("{line} --lower below-B"))
+            .says(2, &format!("below-B has chunks of another store: {give}"));
+        run(folder, &format!("{line} --lower B"))
+            .says(2, &format!("B is the folder of a store: {give}"));
+        assert!(!folder.join("OUT").exists(), "{line}");
+    }
+    run(folder, "context check A --lower empty")
+        .says(2, &format!("empty has no chunks: {give}, or put them back from a copy"));
+    // A chunk of it that is damaged, or another's in its place, is a damage.
+    flip(&folder.join("below-A/0000-000000.pack"), 100);
+    run(folder, "context check A --lower below-A").ended(3);
+    // What is lost is lost: the rest is made a store of.
+    run(folder, "repair A OUT --lower empty").ended(3);
+    run(folder, "context get OUT main b").yes();
+}
+
+#[test]
+fn of_an_output_that_cannot_be_written() {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "table put S t k v --create").yes();
+    let mut command = crate::binary::command_in(folder, "table list S");
+    command.stdout(fs::File::create("/dev/full").unwrap());
+    let output = command.stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "error: could not write the output: No space left on device (os error 28); free some space and try again\n"
+    );
+}
