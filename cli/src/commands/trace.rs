@@ -20,7 +20,8 @@ use varvite::{Error, Result};
 use crate::advice::{TRACE_CONVERT, TRACE_SHOW};
 use crate::exit::Outcome;
 use crate::input;
-use crate::print::Format;
+use crate::print::{self, Format};
+use crate::progress::is_quiet;
 
 /// Look into traces of calls, replay them, sum them up, lay them beside each other
 ///
@@ -85,3 +86,63 @@ fn open(file: &Path) -> Result<Trace> {
 fn told(file: &Path, error: Error) -> Error {
     input::apart(file, error, "record it again, or take another copy")
 }
+/// How a trace ended.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    /// Bytes that are no whole frame, or row.
+    cut_bytes: u64,
+    /// Whether the recording came to its end; rows of Irmin do not say it.
+    is_ended: Option<bool>,
+}
+
+impl End {
+    fn of(trace: &Trace) -> End {
+        let end = trace.end();
+        End { cut_bytes: end.cut_bytes, is_ended: Some(end.is_ended) }
+    }
+
+    fn of_rows(rows: &Rows) -> End {
+        End { cut_bytes: rows.cut_bytes(), is_ended: None }
+    }
+
+    /// Warns where the trace in `file` may not be all that was recorded.
+    fn warn(self, file: &Path) {
+        let End { cut_bytes, is_ended } = self;
+        let name = file.display();
+        if is_quiet() || is_ended == Some(true) {
+            return;
+        }
+        match (is_ended, cut_bytes) {
+            (None, 0) => {}
+            (None, _) => {
+                complain!("warning: {name} was cut: its last {cut_bytes} bytes are no whole row");
+            }
+            (Some(_), 0) => {
+                complain!(
+                    "warning: {name} was not ended: the recording was killed, or goes on, so calls may be missing"
+                );
+            }
+            (Some(_), _) => complain!(
+                "warning: {name} was not ended: its last {cut_bytes} bytes are no whole frame, of a recording that was killed, or damaged"
+            ),
+        }
+    }
+
+    /// What a table has of it.
+    fn rows(self) -> [(&'static str, String); 2] {
+        let ended = match self.is_ended {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "not known",
+        };
+        [("cut off", print::bytes(self.cut_bytes)), ("ended", ended.to_owned())]
+    }
+}
+
+/// An error of row `number` of the trace in `file`, which names what is none: damage of it, and no argument.
+fn in_row(file: &Path, number: u64, error: &Error) -> Error {
+    let (name, detail) = (file.display(), error.detail());
+    let advice = "record it again, or take another copy";
+    Error::new(Kind::Corrupt, format!("{name} is damaged in row {number}: {detail}; {advice}"))
+}
+

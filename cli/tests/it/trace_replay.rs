@@ -123,10 +123,120 @@ fn a_trace_of_irmin_that_was_cut_is_said_to_be() {
     assert_eq!(whole["cut_bytes"], 0, "{whole}");
     fs::write(folder.join("CUT"), &bytes[..bytes.len() - 3]).unwrap();
     let cut = run(folder, "trace replay CUT --format json").json();
-    assert!(cut["cut_bytes"].as_u64() > Some(0), "{cut}");
+    assert!(cut["cut_bytes"].as_u64() > Some(0) && cut["is_ended"].is_null(), "{cut}");
+    let ran = run(folder, "trace replay CUT");
+    assert!(ran.code == 0 && ran.err.contains("was cut"), "{ran:?}");
     let ran = run(folder, "trace convert CUT B");
     assert!(ran.code == 0 && ran.err.contains("was cut"), "{ran:?}");
 }
+/// Rows of Irmin may come out of a pipe; what is read at its places, or twice, is told to be a file.
+#[test]
+#[cfg(unix)]
+fn rows_are_converted_from_a_pipe_and_nothing_else_is_read_from_one() {
+    use std::io::Write;
+    use std::process::Stdio;
+
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    run(folder, "trace convert T R").yes();
+    let piped = |name: &str, words: &[&str]| {
+        let bytes = fs::read(folder.join(name)).unwrap();
+        let mut command = crate::binary::command(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let writer = std::thread::spawn(move || drop(stdin.write_all(&bytes)));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let out = folder.join("OUT").display().to_string();
+    let (code, err) = piped("R", &["trace", "convert", "/dev/stdin", &out]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(run(folder, "trace replay OUT").code, 0);
+    let other = folder.join("OTHER").display().to_string();
+    for words in [
+        &["trace", "convert", "/dev/stdin", &other][..],
+        &["trace", "replay", "/dev/stdin"],
+        &["trace", "summary", "/dev/stdin"],
+    ] {
+        let (code, err) = piped("T", words);
+        assert!(code == 2 && err.contains("write it to a file"), "{words:?}: {err}");
+    }
+    assert!(!folder.join("OTHER").exists());
+    let (code, err) = piped("T", &["trace", "show", "/dev/stdin"]);
+    assert!(code == 2 && err.contains("is a trace of varvite"), "{err}");
+}
+
+/// A byte of a hash in a row is damage of the file, which is named.
+#[test]
+fn a_damaged_hash_in_rows_is_damage_of_the_file() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    run(folder, "trace convert T R").yes();
+    let mut bytes = fs::read(folder.join("R")).unwrap();
+    let at = bytes.windows(3).position(|it| it == b"\x34Co").unwrap();
+    bytes[at + 10] ^= 1;
+    fs::write(folder.join("FLIPPED"), &bytes).unwrap();
+    for line in ["trace replay FLIPPED", "trace convert FLIPPED OUT"] {
+        let ran = run(folder, line);
+        assert!(ran.code == 3 && ran.err.contains("FLIPPED is damaged in row"), "{ran:?}");
+        assert!(!folder.join("OUT").exists());
+    }
+}
+
+/// Of a trace that was ended nothing is lost without a word, and of one that was not it is said.
+#[test]
+fn a_trace_that_was_not_ended_is_said_to_be_and_damage_of_one_that_was_is_damage() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    let commands = |name: &str| {
+        ["trace info", "trace replay", "trace summary", "trace compare T", "trace convert"].map(
+            |it| {
+                if it == "trace convert" {
+                    format!("{it} {name} OUT{name}")
+                } else {
+                    format!("{it} {name}")
+                }
+            },
+        )
+    };
+    let whole = fs::read(folder.join("T")).unwrap();
+    for line in commands("T") {
+        let ran = run(folder, &line);
+        assert!(ran.code == 0 && !ran.err.contains("warning"), "{line}: {ran:?}");
+        assert!(line.contains("convert") || ran.out.contains("ended"), "{line}: {ran:?}");
+    }
+    assert_eq!(run(folder, "trace replay T --format json").json()["is_ended"], true);
+    // As recorders of before wrote it, and as one that was killed.
+    fs::write(folder.join("KILLED"), &whole[..whole.len() - 12]).unwrap();
+    fs::write(folder.join("HALF"), &whole[..whole.len() / 2]).unwrap();
+    for (name, words) in [("KILLED", "calls may be missing"), ("HALF", "are no whole frame")] {
+        for line in commands(name) {
+            let ran = run(folder, &line);
+            assert!(ran.code == 0 && ran.err.contains("was not ended"), "{line}: {ran:?}");
+            assert!(ran.err.contains(words), "{line}: {ran:?}");
+        }
+        let said = run(folder, &format!("trace summary {name} --format json")).json();
+        assert_eq!(said["is_ended"], false);
+    }
+    // A byte of the last frame, and what stands behind the end.
+    let mut flipped = whole.clone();
+    let last = flipped.len() - 20;
+    flipped[last] ^= 1;
+    fs::write(folder.join("FLIPPED"), &flipped).unwrap();
+    fs::write(folder.join("TWICE"), [&whole[..], &whole].concat()).unwrap();
+    for name in ["FLIPPED", "TWICE"] {
+        for line in commands(name) {
+            let ran = run(folder, &line);
+            assert!(ran.code == 3 && ran.err.contains(name), "{line}: {ran:?}");
+        }
+    }
+}
+
 
 #[test]
 fn any_option_of_the_library_can_be_tried_on_either_side() {

@@ -117,6 +117,9 @@ fn tiles(summary: &Summary) -> String {
         ("calls that failed", short(summary.failed as f64)),
         ("trace", format!("{}B", short(summary.bytes as f64))),
     ];
+    if !summary.is_ended {
+        tiles.push(("the recording", "was not ended".to_owned()));
+    }
     if summary.cut_bytes > 0 {
         tiles.push(("cut off", format!("{}B", short(summary.cut_bytes as f64))));
     }

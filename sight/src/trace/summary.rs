@@ -30,6 +30,8 @@ pub struct Summary {
     pub bytes: u64,
     /// Bytes of a frame that the recording did not end.
     pub cut_bytes: u64,
+    /// Whether the recording came to its end; calls may be missing where it did not.
+    pub is_ended: bool,
     /// From the begin of the recording to the end of its last call.
     pub seconds: f64,
     /// Time in calls that the host made.
@@ -519,6 +521,7 @@ impl Adding {
             ranges: self.actions.iter().flat_map(|(action, it)| it.ranges(*action)).collect(),
             samples: self.samples.into_iter().map(|(name, all)| (name, all.points())).collect(),
             distributions: self
+            is_ended: end.is_ended,
                 .actions
                 .iter()
                 .map(|(action, it)| (action.name(), distribution(&it.durations)))

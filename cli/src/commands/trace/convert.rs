@@ -104,10 +104,7 @@ fn replayed(tracing: Tracing, file: &Path, mut rows: Rows) -> varvite::Result<Re
             replay.call_of_rows(&call)?;
         }
     }
-    let (name, cut_bytes) = (file.display(), rows.cut_bytes());
-    if cut_bytes > 0 && !is_quiet() {
-        complain!("warning: {name} was cut: its last {cut_bytes} bytes are no whole row");
-    }
+    End::of_rows(&rows).warn(file);
     let found = replay.outcome();
     drop(replay.end());
     tracing.finish()?;
@@ -146,3 +143,4 @@ fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
         first_mismatch: None,
     })
 }
+    End::of(&trace).warn(&arguments.file);

@@ -99,6 +99,8 @@ struct Report {
     peak_rss_bytes: u64,
     disk_bytes: u64,
     cut_bytes: u64,
+    /// Whether the recording came to its end, if the trace says that.
+    is_ended: Option<bool>,
     actions: Vec<varvite_sight::trace::replay::ActionTime>,
     #[serde(skip_serializing_if = "Option::is_none")]
     beside: Option<Beside>,
@@ -129,13 +131,13 @@ impl Source {
     }
 
     /// Gives each call, with whether its answer is exact.
-    fn each(&mut self, mut each: impl FnMut(&Call, bool) -> Result<()>) -> Result<u64> {
+    fn each(&mut self, mut each: impl FnMut(&Call, bool) -> Result<()>) -> Result<End> {
         match self {
             Source::Ours(file, trace) => {
                 while let Some(call) = trace.next_call().map_err(|error| told(file, error))? {
                     each(&call, true)?;
                 }
-                Ok(trace.end().cut_bytes)
+                Ok(End::of(trace))
             }
             Source::Irmin(file, rows) => {
                 let mut from = FromRows::default();
@@ -144,7 +146,7 @@ impl Source {
                         each(&call, false)?;
                     }
                 }
-                Ok(rows.cut_bytes())
+                Ok(End::of_rows(rows))
             }
         }
     }
@@ -296,7 +298,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     monotonic_ns();
     let (cpu, sampled) = (cpu_ns(), tracing.sampling_ns());
     let mut beside_cpu = 0;
-    let cut_bytes = Source::open(&arguments.file)?.each(|call, is_exact| {
+    let end = Source::open(&arguments.file)?.each(|call, is_exact| {
         let run = |replay: &mut Replay| {
             if is_exact { replay.call(call) } else { replay.call_of_rows(call) }
         };
@@ -338,7 +340,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         seconds: found.seconds,
         peak_rss_bytes: peak_rss_bytes(),
         disk_bytes: place.map_or(0, disk_bytes),
-        cut_bytes,
+        cut_bytes: end.cut_bytes,
+        is_ended: end.is_ended,
         actions: found.actions,
         beside: other.map(|found| Beside {
             cpu_seconds: beside_cpu as f64 / 1e9,
@@ -348,11 +351,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     };
     let others = report.beside.as_ref().map_or(0, |other| other.found.mismatches);
     let verdict = Verdict::found(report.mismatches + others == 0);
-    show(&report, format)?;
+    end.warn(&arguments.file);
+    show(&report, end, format)?;
     Ok(verdict)
 }
 
-fn show(report: &Report, format: Format) -> std::io::Result<()> {
+fn show(report: &Report, end: End, format: Format) -> std::io::Result<()> {
     if format == Format::Json {
         return print::json(report);
     }
@@ -396,4 +400,5 @@ fn show(report: &Report, format: Format) -> std::io::Result<()> {
         table.add_row(row);
     }
     print::line(&table.to_string())
+    rows.extend(end.rows());
 }
