@@ -140,6 +140,56 @@ fn calls_are_what_actions_have_and_what_is_loaded_is_no_block() {
     assert_eq!(summary.timeline.iter().map(|it| it.blocks).sum::<u64>(), 3);
 }
 
+/// However long the load took, blocks are as fast as they were behind it.
+#[test]
+fn blocks_a_second_are_of_the_time_behind_the_load() {
+    const SECOND: u64 = 1_000_000_000;
+    for (begin, load) in [(0, 2), (0, 200), (3, 5)] {
+        let recording = recording(&[]);
+        let recorder = Some(recording.recorder.clone());
+        let options =
+            varvite::context::Options { recorder, ..varvite::context::Options::default() };
+        let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
+        let info = varvite::context::CommitInfo::default();
+        let mut tree = store.empty_tree();
+        recording.at(begin * SECOND).mark("load");
+        store.commit(&mut tree, &info).unwrap();
+        let loaded = begin + load;
+        recording.at(loaded * SECOND).mark("blocks");
+        for number in 1..=20 {
+            recording.at(loaded * SECOND + number * SECOND / 10);
+            tree.add(&["number"], &number.to_le_bytes()).unwrap();
+            store.commit(&mut tree, &info).unwrap();
+        }
+        let summary = recording.summary("run");
+        assert_eq!(summary.blocks, 20);
+        let expected = 20.0 / (begin as f64 + 2.0);
+        assert!(
+            (summary.blocks_per_second - expected).abs() < 1e-6,
+            "{}",
+            summary.blocks_per_second
+        );
+        assert!((summary.seconds - (loaded + 2) as f64).abs() < 1e-6, "{}", summary.seconds);
+    }
+}
+
+/// Marks are blocks where nothing is committed at all, and not where all commits are of the load.
+#[test]
+fn a_mark_is_no_block_where_a_load_was_committed() {
+    let recording = recording(&[]);
+    let recorder = Some(recording.recorder.clone());
+    let options = varvite::context::Options { recorder, ..varvite::context::Options::default() };
+    let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
+    recording.at(1_000).mark("load");
+    let mut tree = store.empty_tree();
+    store.commit(&mut tree, &varvite::context::CommitInfo::default()).unwrap();
+    recording.at(2_000).mark("blocks");
+    drop(tree);
+    let summary = recording.summary("run");
+    assert_eq!(summary.blocks, 0);
+    assert!(summary.worst_blocks.is_empty() && summary.timeline.is_empty(), "{summary:?}");
+}
+
 #[test]
 fn prefixes_that_differ_are_told_apart() {
     let recording = recording(&[]);
