@@ -8,7 +8,8 @@ use varvite::context::{
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
-use varvite::trace::{Recorder, Trace};
+use varvite::irmin_pack::trace::TraceRow;
+use varvite::trace::{Action, Recorder, Trace};
 use varvite::{Batch, Error, Kind, Log, OpenTable, Session, SessionOptions, TableOptions, Tables};
 use varvite_sight::trace::irmin::{FromRows, ToRows};
 use varvite_sight::trace::{Outcome, Replay};
@@ -349,6 +350,7 @@ fn rows_leave_out_merges_with_what_follows_and_the_rest_is_replayed() {
     while let Some(call) = trace.next_call().unwrap() {
         rows.extend(to.rows(&call));
     }
+    rows.extend(to.end());
     let by_action: Vec<_> =
         to.left_out.by_action.iter().map(|(name, calls)| (*name, *calls)).collect();
     let expected = [
@@ -392,12 +394,65 @@ fn rows_never_forget_the_empty_context() {
     }
     load.recorder.finish().unwrap();
     let (mut to, mut trace) = (ToRows::default(), Trace::open(&*load.traces, "t").unwrap());
-    let mut begun = 0;
+    let mut rows = Vec::new();
     while let Some(call) = trace.next_call().unwrap() {
-        for row in to.rows(&call) {
-            if let varvite::irmin_pack::trace::TraceRow::Add(_, _, from, _) = row {
-                assert_eq!((from.name, from.kept), (0, true));
-                begun += 1;
+        rows.extend(to.rows(&call));
+    }
+    rows.extend(to.end());
+    let mut begun = 0;
+    for row in rows {
+        if let TraceRow::Add(_, _, from, _) = row {
+            assert_eq!((from.name, from.kept), (0, true));
+            begun += 1;
+        }
+    }
+    assert_eq!(begun, 2);
+}
+
+/// A tree that was let go of is kept by no row, however it was used last: a replay would have every block's.
+#[test]
+fn rows_forget_the_contexts_that_the_host_let_go_of() {
+    let load = Load::new(1);
+    let options = Options { recorder: Some(load.recorder.clone()), ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let info = |parent: &[CommitHash]| CommitInfo::new(parent, 1, "Tezos", "m");
+    let mut tree = store.empty_tree();
+    tree.add(&["a"], b"0").unwrap();
+    let mut last = store.commit(&mut tree, &info(&[])).unwrap();
+    drop(tree);
+    for number in 0..2_000_u32 {
+        // One that is checked out alone, one that is read, one that is looked for, one with a copy, and one that is committed.
+        drop(store.checkout(&last).unwrap());
+        assert!(store.checkout(&last).unwrap().find(&["a"]).unwrap().is_some());
+        assert!(store.checkout(&last).unwrap().mem(&["a"]).unwrap());
+        let mut tree = store.checkout(&last).unwrap();
+        let copy = tree.clone();
+        tree.add(&["a"], &number.to_le_bytes()).unwrap();
+        assert!(copy.find(&["a"]).unwrap().is_some());
+        last = store.commit(&mut tree, &info(&[last])).unwrap();
+        drop(tree);
+        drop(copy);
+        let mut tree = store.checkout(&last).unwrap();
+        tree.remove(&["a"]).unwrap();
+    }
+    load.recorder.finish().unwrap();
+    let (mut to, mut trace) = (ToRows::default(), Trace::open(&*load.traces, "t").unwrap());
+    let mut rows = Vec::new();
+    while let Some(call) = trace.next_call().unwrap() {
+        rows.extend(to.rows(&call));
+    }
+    rows.extend(to.end());
+    let own = Store::create(MemoryDisk::seeded(2), Options::default()).unwrap();
+    let mut replay = Replay::new(Some(own), None, TableOptions::default(), || 0);
+    let (mut from, mut trees, mut most) = (FromRows::default(), 0_i64, 0);
+    for row in &rows {
+        for call in from.calls(row).unwrap() {
+            match call.action {
+                Action::Release => trees -= 1,
+                Action::EmptyTree | Action::Checkout | Action::Clone | Action::FindTree => {
+                    trees += 1
+                }
+                _ => {}
             }
         }
     }

@@ -138,6 +138,12 @@ fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
         rows: count,
         left_out: to.left_out.calls(),
         left_out_following: to.left_out.following,
+    bytes.clear();
+    for row in to.end() {
+        rows::append(&row, &mut bytes);
+        count += 1;
+    }
+    out.write(&bytes)?;
         left_out_by_action: to.left_out.by_action,
         mismatches: 0,
         first_mismatch: None,
