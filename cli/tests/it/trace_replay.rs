@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
+use varvite::{Batch, Session, SessionOptions};
 
 use crate::json::copy;
 use crate::traces::{recorded, run};
@@ -78,9 +79,7 @@ fn trace_of_a_table(folder: &Path, store: &str, log: varvite::Log) {
     use varvite::disk::Disk;
     use varvite::disk::os::OsDisk;
     use varvite::trace::Recorder;
-    use varvite::{
-        Batch, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent, TableOptions,
-    };
+    use varvite::{OpenSnapshot, OpenTable, SnapshotContent, TableOptions};
     let disk = OsDisk::create(folder.join(store)).unwrap();
     let options = SessionOptions { log, ..SessionOptions::default() };
     let session = Session::create(disk, options.clone()).unwrap();
@@ -243,8 +242,8 @@ fn any_option_of_the_library_can_be_tried_on_either_side() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
     recorded(folder);
-    let sets = "--set pages_bytes=65536 --set hashes_bytes=0 --set size_ratio=2 --beside B \
-                --beside-set objects_bytes=100000 --beside-set compression=1";
+    let sets = "--set pages_bytes=65536 --set hashes_bytes=0 --beside B \
+                --beside-set objects_bytes=100000";
     let said = run(folder, &format!("trace replay T --store S {sets} --format json")).json();
     let beside = &said["beside"];
     assert_eq!((&said["mismatches"], &beside["mismatches"]), (&0.into(), &0.into()), "{said}");
@@ -256,12 +255,82 @@ fn any_option_of_the_library_can_be_tried_on_either_side() {
         let ran = run(folder, &format!("trace replay T --set {set}"));
         assert!(ran.code == 2 && ran.err.contains(part), "{ran:?}");
     }
-    run(folder, "trace replay T --set size_ratio=99").error(2, &[]);
-    run(folder, "trace replay T --set filter_bits=1000").error(2, &["filter_bits"]);
-    run(folder, "trace replay T --set direct=2").error(2, &["direct", "1 or 0"]);
-    // What is refused is refused before a store is made.
-    run(folder, "trace replay T --store N --set size_ratio=99").error(2, &[]);
+    trace_of_a_table(folder, "O", varvite::Log::None);
+    let refused = |set: &str| run(folder, &format!("trace replay O.trace --store N --set {set}"));
+    refused("size_ratio=99").error(2, &[]);
+    refused("filter_bits=1000").error(2, &["filter_bits"]);
+    refused("direct=2").error(2, &["direct", "1 or 0"]);
     assert!(!folder.join("N").exists());
+    // What is refused is refused before a store or a recording is made.
+    for set in [
+        "pages_bytes=99999999999999",
+        "durability=2",
+        "segment_bytes=100000000",
+        "cache_bytes=1099511627776",
+    ] {
+        run(folder, &format!("trace replay T --store N --trace M --set {set}")).error(2, &[]);
+        assert!(!folder.join("N").exists() && !folder.join("M").exists(), "{set}");
+    }
+}
+
+/// An option is what the store is made with: chunks of another length, pages that are compressed.
+#[test]
+fn options_that_are_tried_are_those_of_the_store() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    let sets = "--set chunk_bytes=8192 --set durability=0";
+    run(folder, &format!("trace replay T --store S {sets} --beside B")).yes();
+    let chunks = |name: &str| {
+        let files = fs::read_dir(folder.join(name)).unwrap().map(|it| it.unwrap().path());
+        files.filter(|it| it.extension().is_some_and(|it| it == "pack")).count()
+    };
+    assert!(chunks("S") > 3 * chunks("B"), "{} and {}", chunks("S"), chunks("B"));
+    // One commit of a session of tables, with values that compress well.
+    let disk: std::sync::Arc<dyn varvite::disk::Disk> =
+        varvite::disk::os::OsDisk::new(folder).unwrap();
+    let recorder = varvite::trace::Recorder::create(&disk, "TABLES", || 0).unwrap();
+    let options = SessionOptions { recorder: Some(recorder.clone()), ..SessionOptions::default() };
+    let session = Session::create(varvite::disk::memory::MemoryDisk::seeded(1), options).unwrap();
+    let mut table = session.create_table("t", varvite::TableOptions::default()).unwrap();
+    for part in 0..20_u32 {
+        let mut batch = Batch::new();
+        for number in 0..1_000_u32 {
+            batch.insert(&(part * 1_000 + number).to_be_bytes(), &[b'v'; 100]);
+        }
+        table.update(&batch).unwrap();
+    }
+    drop(table);
+    recorder.finish().unwrap();
+    let sets = "--log written --set write_buffer_bytes=100000 --beside P \
+                --beside-set write_buffer_bytes=100000 --beside-set compression=1";
+    let said = run(folder, &format!("trace replay TABLES --store O {sets} --format json")).json();
+    let (own, beside) = (&said["disk_bytes"], &said["beside"]["disk_bytes"]);
+    assert!(own.as_u64() > beside.as_u64().map(|it| it + 500_000), "{said}");
+}
+
+/// What would do nothing is refused, whatever else is right.
+#[test]
+fn options_of_what_the_trace_does_not_have_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    trace_of_a_table(folder, "R", varvite::Log::None);
+    fs::create_dir(folder.join("LOWER")).unwrap();
+    for (line, word) in [
+        ("T --set segment_bytes=1000000", "segment_bytes"),
+        ("T --set size_ratio=4", "size_ratio"),
+        ("T --beside B --beside-set compression=1", "compression"),
+        ("R.trace --set pages_bytes=1000000", "pages_bytes"),
+        ("R.trace --set durability=0", "durability"),
+        ("R.trace --store S --lower LOWER", "--lower"),
+    ] {
+        run(folder, &format!("trace replay {line}")).error(2, &[word]);
+        assert!(!folder.join("B").exists() && !folder.join("S").exists(), "{line}");
+    }
+    // It is an option of both.
+    assert_eq!(run(folder, "trace replay T --set max_open_files=50").code, 0);
+    assert_eq!(run(folder, "trace replay R.trace --set max_open_files=50").code, 1);
 }
 
 #[test]

@@ -15,8 +15,8 @@ use varvite::{Error, Result, Session, SessionOptions, TableOptions, Verify};
 use varvite_sight::trace::irmin::FromRows;
 use varvite_sight::trace::{Outcome as Found, Replay};
 
-use super::settings::{Setting, Settled};
-use super::{Rows, open, rows_of, told};
+use super::settings::{Parts, Setting, Settled};
+use super::{End, Rows, in_row, open, rows_of, told};
 use crate::commands::replay::blocks::IndexKind;
 use crate::exit::{Outcome, Verdict};
 use crate::flags::LogKind;
@@ -165,6 +165,11 @@ impl Source {
 
 /// The replay on the store in `place`, or in memory.
 fn target(
+/// Where the part `name` of a store is: of a trace of both faces each has a folder.
+fn within(place: &Path, faces: (bool, bool), name: &str) -> PathBuf {
+    if faces.0 && faces.1 { place.join(name) } else { place.to_owned() }
+}
+
     place: Option<&Path>,
     faces: (bool, bool),
     settled: &Settled,
@@ -172,9 +177,7 @@ fn target(
 ) -> Result<Replay> {
     let options = &settled.context;
     let snapshot = arguments.snapshot.as_deref();
-    let both = faces.0 && faces.1;
-    let within =
-        |name: &str| place.map(|place| if both { place.join(name) } else { place.to_owned() });
+    let within = |name: &str| place.map(|place| within(place, faces, name));
     let (mut context, mut session, mut reads_only, mut was_there) = (None, None, false, false);
     if faces.0 {
         let place = within("context");
@@ -253,7 +256,7 @@ fn index(kind: IndexKind) -> Index {
 }
 
 /// What the store is opened with, and the one beside it.
-fn settled(arguments: &Arguments, recorder: Option<Arc<Recorder>>) -> Result<(Settled, Settled)> {
+fn settled(arguments: &Arguments) -> Result<(Settled, Settled)> {
     let lower = match &arguments.lower {
         Some(lower) => Some(folder::disk(lower)? as Arc<dyn Disk>),
         None => None,
@@ -261,15 +264,12 @@ fn settled(arguments: &Arguments, recorder: Option<Arc<Recorder>>) -> Result<(Se
     let context = Options {
         index: index(arguments.index),
         objects_bytes: arguments.objects_mib << 20,
-        recorder: recorder.clone(),
         ..Options::default()
     };
-    let session =
-        SessionOptions { recorder, log: arguments.log.into(), ..SessionOptions::default() };
+    let session = SessionOptions { log: arguments.log.into(), ..SessionOptions::default() };
     let own = Settled { context, session, table: TableOptions::utxo() };
     let mut beside = own.clone();
     beside.context.index = index(arguments.beside_index);
-    (beside.context.recorder, beside.session.recorder) = (None, None);
     let mut own = own.with(&arguments.settings)?;
     own.context.lower = lower;
     Ok((own, beside.with(&arguments.beside_settings)?))
@@ -280,20 +280,43 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let faces = Source::faces(&arguments.file)?;
     if arguments.snapshot.is_some() && !faces.0 {
         let why = "--snapshot makes a context, and the trace has none: of tables, --tables names a snapshot of the store";
+/// `Invalid` for what is given and would do nothing.
+fn check_parts(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
+    let parts = |place: Option<&Path>| -> Result<Parts> {
+        let context = place.map(|place| within(place, faces, "context"));
+        let is_irmin = match context.filter(|it| it.is_dir()) {
+            Some(context) => faces.0 && irmin::is_store(&*folder::disk(&context)?)?,
+            None => false,
+        };
+        Ok(Parts { context: faces.0, tables: faces.1, is_irmin })
+    };
+    let own = parts(arguments.store.as_deref())?;
+    if arguments.lower.is_some() && (!own.context || own.is_irmin) {
+        let what =
+            if own.is_irmin { "a store of Irmin knows its own" } else { "the trace has none" };
+        return Err(Error::invalid(format!("--lower is of a context, and {what}: leave it out")));
+    }
+    own.check(&arguments.settings)?;
+    parts(arguments.beside.as_deref())?.check(&arguments.beside_settings)
+}
+
         return Err(Error::invalid(why).into());
     }
     if arguments.tables.is_some() && !faces.1 {
         let why = "--tables is of a store of tables, and the trace has none";
         return Err(Error::invalid(why).into());
     }
-    let mut tracing = sight::Tracing::to(arguments.trace.as_deref(), arguments.store.as_deref())?;
-    let (settled, beside_settled) = settled(arguments, tracing.recorder())?;
     let place = arguments.store.as_deref();
     let mut replay = target(place, faces, &settled, arguments)?;
     let mut beside = match &arguments.beside {
         None => None,
         Some(place) => Some(target(Some(place), faces, &beside_settled, arguments)?),
     };
+    check_parts(arguments, faces)?;
+    let (settled, beside_settled) = settled(arguments)?;
+    // The last, since what is refused leaves none behind.
+    let mut tracing = sight::Tracing::to(arguments.trace.as_deref(), place)?;
+    let settled = settled.recorded(tracing.recorder());
     // The first reading measures the counter for a part of a second, which is no store's time.
     monotonic_ns();
     let (cpu, sampled) = (cpu_ns(), tracing.sampling_ns());
