@@ -55,6 +55,8 @@ pub struct Replay {
     reads_only: bool,
     /// Whether calls are left out that take commits or tables away, or change which ones stay or what they are called.
     keeps_all: bool,
+    /// Whether the store may have commits that the trace makes later on.
+    had_commits: bool,
     /// The commit that is waited for, before which nothing is run.
     begins_at: Option<CommitHash>,
     session: Option<Session>,
@@ -99,6 +101,7 @@ impl Replay {
             store,
             reads_only: false,
             keeps_all: false,
+            had_commits: false,
             begins_at: None,
             session,
             opened: Vec::new(),
@@ -129,6 +132,14 @@ impl Replay {
     #[must_use]
     pub fn keeps_all(mut self) -> Replay {
         self.keeps_all = true;
+        self
+    }
+
+    /// The store was there before, and may have commits that the trace makes only later on: that one of them exists is no
+    /// other answer, and is left out.
+    #[must_use]
+    pub fn had_commits(mut self) -> Replay {
+        self.had_commits = true;
         self
     }
 
@@ -336,7 +347,11 @@ impl Replay {
                 self.new_tree(call, Some(tree))
             }
             (Action::Exists, [Argument::Hash(commit)]) => {
-                Answer::Flag(self.timed(action, |_| store.exists(&CommitHash::new(*commit)))?)
+                let exists = self.timed(action, |_| store.exists(&CommitHash::new(*commit)))?;
+                if self.had_commits && exists && call.answer == Answer::Flag(false) {
+                    return Ok(None);
+                }
+                Answer::Flag(exists)
             }
             (Action::CommitInfo, [Argument::Hash(commit)]) => {
                 let info = self.timed(action, |_| store.commit_info(&CommitHash::new(*commit)))?;

@@ -454,9 +454,52 @@ fn rows_forget_the_contexts_that_the_host_let_go_of() {
                 }
                 _ => {}
             }
+            most = most.max(trees);
+            replay.call_of_rows(&call).unwrap();
         }
     }
-    assert_eq!(begun, 2);
+    let outcome = replay.outcome();
+    assert_eq!((outcome.mismatches, outcome.skipped), (0, 0), "{outcome:?}");
+    assert!(
+        outcome.commits == 2_001 && most < 10 && trees <= 1,
+        "{most} trees, {trees} at the end"
+    );
+}
+
+/// A program that asks for each commit before it makes it, as to go on where it was, replayed where they all are.
+#[test]
+fn commits_that_the_trace_makes_later_may_be_there_before() {
+    let load = Load::new(1);
+    let options = Options { recorder: Some(load.recorder.clone()), ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut tree = store.empty_tree();
+    let mut own = Store::create(MemoryDisk::seeded(2), Options::default()).unwrap();
+    let mut same = own.empty_tree();
+    for value in 0..5_u8 {
+        for tree in [&mut tree, &mut same] {
+            tree.add(&["a"], &[value]).unwrap();
+        }
+        let commit = own.commit(&mut same, &CommitInfo::default()).unwrap();
+        assert!(!store.exists(&commit).unwrap());
+        assert_eq!(store.commit(&mut tree, &CommitInfo::default()).unwrap(), commit);
+        assert!(store.exists(&commit).unwrap());
+    }
+    drop((tree, same));
+    load.recorder.finish().unwrap();
+    for had_commits in [true, false] {
+        let mut replay = Replay::new(Some(own), None, TableOptions::default(), || 0);
+        if had_commits {
+            replay = replay.had_commits();
+        }
+        let mut trace = Trace::open(&*load.traces, "t").unwrap();
+        while let Some(call) = trace.next_call().unwrap() {
+            replay.call(&call).unwrap();
+        }
+        let found = replay.outcome();
+        let expected = if had_commits { (0, 5) } else { (5, 0) };
+        assert_eq!((found.mismatches, found.skipped), expected, "{found:?}");
+        own = replay.end().0.unwrap();
+    }
 }
 
 /// A store that somebody has keeps its branches where they are, as it keeps its commits.

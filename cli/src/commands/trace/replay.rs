@@ -221,6 +221,9 @@ fn within(place: &Path, faces: (bool, bool), name: &str) -> PathBuf {
     }
     // A trace is a stranger's, and what it takes away from a store that somebody has is gone.
     let replay = if was_there && !arguments.collect { replay.keeps_all() } else { replay };
+    if was_there || reads_only {
+        replay = replay.had_commits();
+    }
     Ok(if reads_only { replay.reads_only() } else { replay })
 }
 
