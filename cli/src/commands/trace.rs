@@ -8,14 +8,14 @@ mod settings;
 mod show;
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
 
 use clap::Subcommand;
 use varvite::disk::os::OsDisk;
 use varvite::irmin_pack::trace as rows;
 use varvite::trace::Trace;
-use varvite::{Error, Result};
+use varvite::{Error, Kind, Result};
 
 use crate::advice::{TRACE_CONVERT, TRACE_SHOW};
 use crate::exit::Outcome;
@@ -60,13 +60,39 @@ pub fn run(command: &Command, format: Format) -> Outcome {
 }
 
 /// Rows of a trace of Irmin's benchmarks, read as they are asked for.
-type Rows = rows::Rows<BufReader<File>>;
+type Rows = rows::Rows<Box<dyn Read>>;
 
 /// Opens the trace in `file`, which is one of Irmin's benchmarks.
 fn rows_of(file: &Path) -> Result<Rows> {
     let name = file.display().to_string();
     let opened = File::open(file).map_err(|error| Error::io("read", &name, error))?;
-    Rows::new(&name, BufReader::with_capacity(256 << 10, opened))
+    Rows::new(&name, Box::new(BufReader::with_capacity(256 << 10, opened)))
+}
+
+/// Whether `file` is there and can only be read from its begin to its end, once.
+fn is_pipe(file: &Path) -> bool {
+    file.exists() && !file.is_file() && !file.is_dir()
+}
+
+/// The rows that come out of a pipe. `Invalid` for any other trace.
+fn rows_of_pipe(file: &Path) -> Result<Rows> {
+    let name = file.display().to_string();
+    let failed = |error| Error::io("read", &name, error);
+    let mut opened = BufReader::with_capacity(256 << 10, File::open(file).map_err(failed)?);
+    let mut start = Vec::new();
+    opened.by_ref().take(8).read_to_end(&mut start).map_err(failed)?;
+    if !rows::is_trace(&start) {
+        return Err(no_file(file));
+    }
+    Rows::new(&name, Box::new(Cursor::new(start).chain(opened)))
+}
+
+/// Why a trace is not read from a pipe.
+fn no_file(file: &Path) -> Error {
+    let name = file.display();
+    Error::invalid(format!(
+        "{name} is no file, and a trace is read at its places, or twice: write it to a file, and give that"
+    ))
 }
 
 /// Opens the trace in `file`, which is one of varvite.
@@ -78,14 +104,13 @@ fn open(file: &Path) -> Result<Trace> {
         );
         return Err(Error::invalid(detail));
     }
+    if is_pipe(file) {
+        return Err(no_file(file));
+    }
     let (folder, name) = crate::sight::place(file)?;
     Trace::open(&*OsDisk::new(folder)?, name).map_err(|error| told(file, error))
 }
 
-/// An error of a trace, which is no file of a store.
-fn told(file: &Path, error: Error) -> Error {
-    input::apart(file, error, "record it again, or take another copy")
-}
 /// How a trace ended.
 #[derive(Clone, Copy, Debug)]
 struct End {
@@ -146,3 +171,7 @@ fn in_row(file: &Path, number: u64, error: &Error) -> Error {
     Error::new(Kind::Corrupt, format!("{name} is damaged in row {number}: {detail}; {advice}"))
 }
 
+/// An error of a trace, which is no file of a store.
+fn told(file: &Path, error: Error) -> Error {
+    input::apart(file, error, "record it again, or take another copy")
+}

@@ -128,6 +128,7 @@ fn a_trace_of_irmin_that_was_cut_is_said_to_be() {
     let ran = run(folder, "trace convert CUT B");
     assert!(ran.code == 0 && ran.err.contains("was cut"), "{ran:?}");
 }
+
 /// Rows of Irmin may come out of a pipe; what is read at its places, or twice, is told to be a file.
 #[test]
 #[cfg(unix)]
@@ -235,7 +236,6 @@ fn a_trace_that_was_not_ended_is_said_to_be_and_damage_of_one_that_was_is_damage
         }
     }
 }
-
 
 #[test]
 fn any_option_of_the_library_can_be_tried_on_either_side() {

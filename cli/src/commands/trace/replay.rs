@@ -10,7 +10,7 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::irmin_pack::{self as irmin, trace as rows};
-use varvite::trace::{Action, Argument, Call, Face, Recorder};
+use varvite::trace::{Action, Argument, Call, Face};
 use varvite::{Error, Result, Session, SessionOptions, TableOptions, Verify};
 use varvite_sight::trace::irmin::FromRows;
 use varvite_sight::trace::{Outcome as Found, Replay};
@@ -141,8 +141,10 @@ impl Source {
             }
             Source::Irmin(file, rows) => {
                 let mut from = FromRows::default();
-                for row in rows.by_ref() {
-                    for call in from.calls(&row.map_err(|error| told(file, error))?)? {
+                for (row, number) in rows.by_ref().zip(1..) {
+                    let row = row.map_err(|error| told(file, error))?;
+                    let calls = from.calls(&row).map_err(|error| in_row(file, number, &error))?;
+                    for call in calls {
                         each(&call, false)?;
                     }
                 }
@@ -163,13 +165,13 @@ impl Source {
     }
 }
 
-/// The replay on the store in `place`, or in memory.
-fn target(
 /// Where the part `name` of a store is: of a trace of both faces each has a folder.
 fn within(place: &Path, faces: (bool, bool), name: &str) -> PathBuf {
     if faces.0 && faces.1 { place.join(name) } else { place.to_owned() }
 }
 
+/// The replay on the store in `place`, or in memory.
+fn target(
     place: Option<&Path>,
     faces: (bool, bool),
     settled: &Settled,
@@ -219,11 +221,11 @@ fn within(place: &Path, faces: (bool, bool), name: &str) -> PathBuf {
     if let Some(commit) = found {
         replay = replay.begins_at(commit);
     }
-    // A trace is a stranger's, and what it takes away from a store that somebody has is gone.
-    let replay = if was_there && !arguments.collect { replay.keeps_all() } else { replay };
     if was_there || reads_only {
         replay = replay.had_commits();
     }
+    // A trace is a stranger's, and what it takes away from a store that somebody has is gone.
+    let replay = if was_there && !arguments.collect { replay.keeps_all() } else { replay };
     Ok(if reads_only { replay.reads_only() } else { replay })
 }
 
@@ -278,11 +280,6 @@ fn settled(arguments: &Arguments) -> Result<(Settled, Settled)> {
     Ok((own, beside.with(&arguments.beside_settings)?))
 }
 
-/// Replays the trace and prints what came out.
-pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let faces = Source::faces(&arguments.file)?;
-    if arguments.snapshot.is_some() && !faces.0 {
-        let why = "--snapshot makes a context, and the trace has none: of tables, --tables names a snapshot of the store";
 /// `Invalid` for what is given and would do nothing.
 fn check_parts(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
     let parts = |place: Option<&Path>| -> Result<Parts> {
@@ -303,6 +300,11 @@ fn check_parts(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
     parts(arguments.beside.as_deref())?.check(&arguments.beside_settings)
 }
 
+/// Replays the trace and prints what came out.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let faces = Source::faces(&arguments.file)?;
+    if arguments.snapshot.is_some() && !faces.0 {
+        let why = "--snapshot makes a context, and the trace has none: of tables, --tables names a snapshot of the store";
         return Err(Error::invalid(why).into());
     }
     if arguments.tables.is_some() && !faces.1 {
@@ -310,16 +312,16 @@ fn check_parts(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
         return Err(Error::invalid(why).into());
     }
     let place = arguments.store.as_deref();
-    let mut replay = target(place, faces, &settled, arguments)?;
-    let mut beside = match &arguments.beside {
-        None => None,
-        Some(place) => Some(target(Some(place), faces, &beside_settled, arguments)?),
-    };
     check_parts(arguments, faces)?;
     let (settled, beside_settled) = settled(arguments)?;
     // The last, since what is refused leaves none behind.
     let mut tracing = sight::Tracing::to(arguments.trace.as_deref(), place)?;
     let settled = settled.recorded(tracing.recorder());
+    let mut replay = target(place, faces, &settled, arguments)?;
+    let mut beside = match &arguments.beside {
+        None => None,
+        Some(place) => Some(target(Some(place), faces, &beside_settled, arguments)?),
+    };
     // The first reading measures the counter for a part of a second, which is no store's time.
     monotonic_ns();
     let (cpu, sampled) = (cpu_ns(), tracing.sampling_ns());
@@ -398,6 +400,7 @@ fn show(report: &Report, end: End, format: Format) -> std::io::Result<()> {
         ("peak memory", print::bytes(report.peak_rss_bytes)),
         ("disk", print::bytes(report.disk_bytes)),
     ];
+    rows.extend(end.rows());
     if let Some(Beside { cpu_seconds, disk_bytes, found: other }) = &report.beside {
         let first = other.first_mismatch.clone().unwrap_or_else(|| "none".to_owned());
         rows.extend([
@@ -426,5 +429,4 @@ fn show(report: &Report, end: End, format: Format) -> std::io::Result<()> {
         table.add_row(row);
     }
     print::line(&table.to_string())
-    rows.extend(end.rows());
 }
