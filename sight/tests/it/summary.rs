@@ -197,8 +197,23 @@ fn prefixes_that_differ_are_told_apart() {
     let options = varvite::context::Options { recorder, ..varvite::context::Options::default() };
     let store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
     let mut tree = store.empty_tree();
-    let paths: [&[&[u8]]; 6] =
-        [&[b"\xff"], &[b"\\xff"], &[b"a/b"], &[b"a", b"b"], &["c\u{202e}".as_bytes()], &[b"c"]];
+    let (long, longer) = ([b'l'; 200], [b'l'; 201]);
+    let paths: [&[&[u8]]; 14] = [
+        &[b"\xff"],
+        &[b"\\xff"],
+        &[b"a/b"],
+        &[b"a", b"b"],
+        &["c\u{202e}".as_bytes()],
+        &[b"c"],
+        &["c\u{ad}".as_bytes()],
+        &["c\u{61c}".as_bytes()],
+        &["c\u{2028}".as_bytes()],
+        &["c\u{fe0f}".as_bytes()],
+        &["c\u{e0041}".as_bytes()],
+        &["…".as_bytes()],
+        &[&long],
+        &[&longer],
+    ];
     for path in paths {
         tree.add(path, b"value").unwrap();
     }
@@ -207,7 +222,10 @@ fn prefixes_that_differ_are_told_apart() {
     let adds = summary.prefixes.iter().filter(|it| it.action == "add");
     let names: std::collections::BTreeSet<_> = adds.map(|it| it.prefix.as_str()).collect();
     assert_eq!(names.len(), paths.len(), "{names:?}");
-    assert!(!summary_page(&summary).contains('\u{202e}'));
+    // What stands for others is no name of a step.
+    assert!(!names.contains("…"));
+    let page = summary_page(&summary);
+    assert!(!page.contains(['\u{202e}', '\u{ad}', '\u{61c}', '\u{2028}', '\u{e0041}']));
 }
 
 #[test]
