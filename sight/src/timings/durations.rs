@@ -17,6 +17,7 @@ pub struct Durations {
     counts: Vec<u32>,
     /// All of them.
     told: u64,
+    longest_ns: u64,
     /// What classes had before their count could grow no more and began anew: few ever do.
     before: BTreeMap<usize, u64>,
 }
@@ -39,6 +40,7 @@ impl Durations {
     /// Adds one.
     pub fn record(&mut self, duration_ns: u64) {
         self.told = self.told.saturating_add(1);
+        self.longest_ns = self.longest_ns.max(duration_ns);
         let class = class(duration_ns.min(DAY_NS));
         if class >= self.counts.len() {
             // Most of what is told once is told again within a few powers of two.
@@ -63,6 +65,11 @@ impl Durations {
     /// How many there were.
     pub fn told(&self) -> u64 {
         self.told
+    }
+
+    /// The longest.
+    pub fn longest_ns(&self) -> u64 {
+        self.longest_ns
     }
 
     /// Adds all of them to `histogram`, which grows by itself.

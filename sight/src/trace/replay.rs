@@ -69,7 +69,8 @@ pub struct Replay {
     views: HashMap<u64, View>,
     /// Tables with a transaction under way, by the number of the draft.
     drafts: HashMap<u64, Draft>,
-    times: BTreeMap<Action, (u64, Histogram<u32>)>,
+    /// Time of all calls, of the longest, and of each.
+    times: BTreeMap<Action, (u64, u64, Histogram<u32>)>,
     calls: u64,
     skipped: u64,
     commits: u64,
@@ -244,11 +245,11 @@ impl Replay {
         let mut actions: Vec<ActionTime> = self
             .times
             .iter()
-            .map(|(action, (total_ns, durations))| ActionTime {
+            .map(|(action, (total_ns, longest_ns, durations))| ActionTime {
                 action: action.name(),
                 calls: durations.len(),
                 total_ms: *total_ns as f64 / 1e6,
-                latency: Latency::of(durations, durations.len(), *total_ns),
+                latency: Latency::of(durations, durations.len(), *total_ns, *longest_ns),
             })
             .collect();
         actions.sort_by(|left, right| right.total_ms.total_cmp(&left.total_ms));
@@ -283,9 +284,10 @@ impl Replay {
         let start = (self.clock)();
         let outcome = work(self);
         let took = (self.clock)().saturating_sub(start);
-        let new = || (0, Histogram::new(2).expect("two digits are a precision that there is"));
-        let (total, durations) = self.times.entry(action).or_insert_with(new);
+        let new = || (0, 0, Histogram::new(2).expect("two digits are a precision that there is"));
+        let (total, longest, durations) = self.times.entry(action).or_insert_with(new);
         *total = total.saturating_add(took);
+        *longest = took.max(*longest);
         // It grows by itself, and no call takes centuries.
         let _ = durations.record(took);
         outcome

@@ -228,6 +228,10 @@ impl Sums {
         self.decades.iter().map(|(calls, ..)| calls).sum()
     }
 
+    fn longest_ns(&self) -> u64 {
+        self.decades.iter().map(|(.., max_ns)| *max_ns).max().unwrap_or(0)
+    }
+
     fn ranges(&self, action: Action) -> impl Iterator<Item = Range> {
         let filled = self.decades.iter().enumerate().filter(|(_, (calls, ..))| *calls > 0);
         filled.map(move |(at, (calls, total_ns, max_ns))| Range {
@@ -253,7 +257,7 @@ impl Sums {
             bytes_given: self.bytes_given,
             found: self.found,
             total_ms: self.total_ns as f64 / 1e6,
-            latency: Latency::of(&self.durations, self.calls(), self.total_ns),
+            latency: Latency::of(&self.durations, self.calls(), self.total_ns, self.longest_ns()),
         }
     }
 }
@@ -500,6 +504,7 @@ impl Adding {
             total_ns = total_ns.saturating_add(block.total_ns);
             record(&mut durations, block.total_ns);
         }
+        let longest_ns = blocks.iter().map(|block| block.total_ns).max().unwrap_or(0);
         let rows = |mut rows: Vec<Row>| {
             rows.sort_by(|left, right| right.total_ms.total_cmp(&left.total_ms));
             rows
@@ -527,7 +532,7 @@ impl Adding {
             calls_per_second: per(self.calls as usize, seconds),
             blocks: blocks.len() as u64,
             blocks_per_second: per(blocks.len(), loaded_seconds),
-            block_latency: Latency::of(&durations, blocks.len() as u64, total_ns),
+            block_latency: Latency::of(&durations, blocks.len() as u64, total_ns, longest_ns),
             actions: rows(self.actions.iter().map(|(action, it)| it.row(*action, "")).collect()),
             prefixes: rows(
                 self.prefixes

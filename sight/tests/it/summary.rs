@@ -173,6 +173,38 @@ fn blocks_a_second_are_of_the_time_behind_the_load() {
     }
 }
 
+/// What is said to be the longest took so long, and no percentile is above it.
+#[test]
+fn the_longest_is_what_the_longest_took() {
+    // Each reading is 31,001 ns behind the last one, which is the begin of no class.
+    const READINGS: [u64; 400] = {
+        let (mut all, mut at) = ([0; 400], 0);
+        while at < 400 {
+            all[at] = at as u64 * 31_001;
+            at += 1;
+        }
+        all
+    };
+    let recording = recording(&READINGS);
+    let recorder = Some(recording.recorder.clone());
+    let options = varvite::context::Options { recorder, ..varvite::context::Options::default() };
+    let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
+    let mut tree = store.empty_tree();
+    store.commit(&mut tree, &varvite::context::CommitInfo::default()).unwrap();
+    drop(tree);
+    let summary = recording.summary("run");
+    for row in &summary.actions {
+        let latency = &row.latency;
+        let percentiles = [latency.p50_us, latency.p90_us, latency.p99_us, latency.p999_us];
+        assert!(percentiles.iter().all(|it| *it <= latency.max_us), "{row:?}");
+    }
+    let longest = summary.ranges.iter().map(|it| it.max_us).fold(0.0, f64::max);
+    let said = summary.actions.iter().map(|it| it.latency.max_us).fold(0.0, f64::max);
+    assert!((longest - said).abs() < 1e-9, "{longest} and {said}");
+    let block = summary.worst_blocks[0].total_ms * 1e3;
+    assert!((summary.block_latency.max_us - block).abs() < 1e-9, "{block}");
+}
+
 /// Marks are blocks where nothing is committed at all, and not where all commits are of the load.
 #[test]
 fn a_mark_is_no_block_where_a_load_was_committed() {
