@@ -121,7 +121,7 @@ fn a_trace_of_irmin_that_was_cut_is_said_to_be() {
     let whole = run(folder, "trace replay R --format json").json();
     assert_eq!(whole["cut_bytes"], 0, "{whole}");
     fs::write(folder.join("CUT"), &bytes[..bytes.len() - 3]).unwrap();
-    let cut = run(folder, "trace replay CUT --format json").json();
+    let cut = run(folder, "trace replay CUT --quiet --format json").json();
     assert!(cut["cut_bytes"].as_u64() > Some(0) && cut["is_ended"].is_null(), "{cut}");
     let ran = run(folder, "trace replay CUT");
     assert!(ran.code == 0 && ran.err.contains("was cut"), "{ran:?}");
@@ -220,7 +220,7 @@ fn a_trace_that_was_not_ended_is_said_to_be_and_damage_of_one_that_was_is_damage
             assert!(ran.code == 0 && ran.err.contains("was not ended"), "{line}: {ran:?}");
             assert!(ran.err.contains(words), "{line}: {ran:?}");
         }
-        let said = run(folder, &format!("trace summary {name} --format json")).json();
+        let said = run(folder, &format!("trace summary {name} --quiet --format json")).json();
         assert_eq!(said["is_ended"], false);
     }
     // A byte of the last frame, and what stands behind the end.
