@@ -2,6 +2,39 @@
 
 use std::fmt::Write as _;
 
+/// Whether a letter is not seen, as one that turns the direction of what stands after it, ends a line, or changes the look of
+/// the one before: with it one name would look as another.
+fn is_unseen(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{600}'..='\u{605}'
+            | '\u{61c}'
+            | '\u{6dd}'
+            | '\u{70f}'
+            | '\u{890}'..='\u{891}'
+            | '\u{8e2}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{110bd}'
+            | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
 /// Bytes as text: what is not printable as `\xNN`, a backslash as two.
 ///
 /// ```
@@ -10,6 +43,7 @@ use std::fmt::Write as _;
 /// assert_eq!(shown("grün\\".as_bytes()), "grün\\\\");
 /// assert_eq!(shown(b"a\n\xff"), "a\\x0a\\xff");
 /// assert_eq!(shown("a\u{202e}b".as_bytes()), "a\\xe2\\x80\\xaeb");
+/// assert_eq!(shown("a\u{ad}".as_bytes()), "a\\xc2\\xad");
 /// ```
 #[must_use]
 pub fn shown(bytes: &[u8]) -> String {
@@ -21,14 +55,7 @@ pub fn shown(bytes: &[u8]) -> String {
         for letter in text.chars() {
             match letter {
                 '\\' => out.push_str("\\\\"),
-                // Marks that turn the direction of what stands after them would make one name look as another.
-                '\u{200b}'..='\u{200f}'
-                | '\u{202a}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}' => {
-                    letter.to_string().bytes().for_each(|byte| escape(&mut out, byte));
-                }
-                letter if letter.is_control() => {
+                letter if letter.is_control() || is_unseen(letter) => {
                     letter.to_string().bytes().for_each(|byte| escape(&mut out, byte));
                 }
                 letter => out.push(letter),
@@ -73,8 +100,10 @@ pub(crate) fn joined(steps: impl IntoIterator<Item = String>) -> String {
     front.to_owned() + &steps.join("/")
 }
 
-/// The begin of a name, so much of it as people need, as text: of one that is cut no half of a letter.
+/// The begin of a name, so much of it as people need, as text: of one that is cut no half of a letter, and an ellipsis with
+/// how many bytes it has in all. One in the name itself is shown as its bytes.
 pub(crate) fn clipped(name: &[u8], most: usize) -> String {
+    let shown = |bytes: &[u8]| shown(bytes).replace('…', "\\xe2\\x80\\xa6");
     let start = &name[..name.len().min(most)];
     if start.len() == name.len() {
         return shown(name);
@@ -83,5 +112,5 @@ pub(crate) fn clipped(name: &[u8], most: usize) -> String {
         Err(error) if error.error_len().is_none() => &start[..error.valid_up_to()],
         _ => start,
     };
-    shown(start) + "…"
+    format!("{}…({} bytes)", shown(start), name.len())
 }

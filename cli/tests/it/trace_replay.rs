@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
+use varvite::{Batch, Session, SessionOptions};
 
 use crate::binary::run;
 use crate::json::copy;
@@ -77,9 +78,7 @@ fn trace_of_a_table(folder: &Path, store: &str, log: varvite::Log) {
     use varvite::disk::Disk;
     use varvite::disk::os::OsDisk;
     use varvite::trace::Recorder;
-    use varvite::{
-        Batch, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent, TableOptions,
-    };
+    use varvite::{OpenSnapshot, OpenTable, SnapshotContent, TableOptions};
     let disk = OsDisk::create(folder.join(store)).unwrap();
     let options = SessionOptions { log, ..SessionOptions::default() };
     let session = Session::create(disk, options.clone()).unwrap();
@@ -121,10 +120,120 @@ fn a_trace_of_irmin_that_was_cut_is_said_to_be() {
     let whole = run(folder, "trace replay R --format json").json();
     assert_eq!(whole["cut_bytes"], 0, "{whole}");
     fs::write(folder.join("CUT"), &bytes[..bytes.len() - 3]).unwrap();
-    let cut = run(folder, "trace replay CUT --format json").json();
-    assert!(cut["cut_bytes"].as_u64() > Some(0), "{cut}");
+    let cut = run(folder, "trace replay CUT --quiet --format json").json();
+    assert!(cut["cut_bytes"].as_u64() > Some(0) && cut["is_ended"].is_null(), "{cut}");
+    let ran = run(folder, "trace replay CUT");
+    assert!(ran.code == 0 && ran.err.contains("was cut"), "{ran:?}");
     let ran = run(folder, "trace convert CUT B");
     assert!(ran.code == 0 && ran.err.contains("was cut"), "{ran:?}");
+}
+
+/// Rows of Irmin may come out of a pipe; what is read at its places, or twice, is told to be a file.
+#[test]
+#[cfg(unix)]
+fn rows_are_converted_from_a_pipe_and_nothing_else_is_read_from_one() {
+    use std::io::Write;
+    use std::process::Stdio;
+
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    run(folder, "trace convert T R").yes();
+    let piped = |name: &str, words: &[&str]| {
+        let bytes = fs::read(folder.join(name)).unwrap();
+        let mut command = crate::binary::command(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let writer = std::thread::spawn(move || drop(stdin.write_all(&bytes)));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let out = folder.join("OUT").display().to_string();
+    let (code, err) = piped("R", &["trace", "convert", "/dev/stdin", &out]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(run(folder, "trace replay OUT").code, 0);
+    let other = folder.join("OTHER").display().to_string();
+    for words in [
+        &["trace", "convert", "/dev/stdin", &other][..],
+        &["trace", "replay", "/dev/stdin"],
+        &["trace", "summary", "/dev/stdin"],
+    ] {
+        let (code, err) = piped("T", words);
+        assert!(code == 2 && err.contains("write it to a file"), "{words:?}: {err}");
+    }
+    assert!(!folder.join("OTHER").exists());
+    let (code, err) = piped("T", &["trace", "show", "/dev/stdin"]);
+    assert!(code == 2 && err.contains("is a trace of varvite"), "{err}");
+}
+
+/// A byte of a hash in a row is damage of the file, which is named.
+#[test]
+fn a_damaged_hash_in_rows_is_damage_of_the_file() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    run(folder, "trace convert T R").yes();
+    let mut bytes = fs::read(folder.join("R")).unwrap();
+    let at = bytes.windows(3).position(|it| it == b"\x34Co").unwrap();
+    bytes[at + 10] ^= 1;
+    fs::write(folder.join("FLIPPED"), &bytes).unwrap();
+    for line in ["trace replay FLIPPED", "trace convert FLIPPED OUT"] {
+        let ran = run(folder, line);
+        assert!(ran.code == 3 && ran.err.contains("FLIPPED is damaged in row"), "{ran:?}");
+        assert!(!folder.join("OUT").exists());
+    }
+}
+
+/// Of a trace that was ended nothing is lost without a word, and of one that was not it is said.
+#[test]
+fn a_trace_that_was_not_ended_is_said_to_be_and_damage_of_one_that_was_is_damage() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    let commands = |name: &str| {
+        ["trace info", "trace replay", "trace summary", "trace compare T", "trace convert"].map(
+            |it| {
+                if it == "trace convert" {
+                    format!("{it} {name} OUT{name}")
+                } else {
+                    format!("{it} {name}")
+                }
+            },
+        )
+    };
+    let whole = fs::read(folder.join("T")).unwrap();
+    for line in commands("T") {
+        let ran = run(folder, &line);
+        assert!(ran.code == 0 && !ran.err.contains("warning"), "{line}: {ran:?}");
+        assert!(line.contains("convert") || ran.out.contains("ended"), "{line}: {ran:?}");
+    }
+    assert_eq!(run(folder, "trace replay T --format json").json()["is_ended"], true);
+    // As recorders of before wrote it, and as one that was killed.
+    fs::write(folder.join("KILLED"), &whole[..whole.len() - 12]).unwrap();
+    fs::write(folder.join("HALF"), &whole[..whole.len() / 2]).unwrap();
+    for (name, words) in [("KILLED", "calls may be missing"), ("HALF", "are no whole frame")] {
+        for line in commands(name) {
+            let ran = run(folder, &line);
+            assert!(ran.code == 0 && ran.err.contains("was not ended"), "{line}: {ran:?}");
+            assert!(ran.err.contains(words), "{line}: {ran:?}");
+        }
+        let said = run(folder, &format!("trace summary {name} --quiet --format json")).json();
+        assert_eq!(said["is_ended"], false);
+    }
+    // A byte of the last frame, and what stands behind the end.
+    let mut flipped = whole.clone();
+    let last = flipped.len() - 20;
+    flipped[last] ^= 1;
+    fs::write(folder.join("FLIPPED"), &flipped).unwrap();
+    fs::write(folder.join("TWICE"), [&whole[..], &whole].concat()).unwrap();
+    for name in ["FLIPPED", "TWICE"] {
+        for line in commands(name) {
+            let ran = run(folder, &line);
+            assert!(ran.code == 3 && ran.err.contains(name), "{line}: {ran:?}");
+        }
+    }
 }
 
 #[test]
@@ -132,8 +241,8 @@ fn any_option_of_the_library_can_be_tried_on_either_side() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
     recorded(folder);
-    let sets = "--set pages_bytes=65536 --set hashes_bytes=0 --set size_ratio=2 --beside B \
-                --beside-set objects_bytes=100000 --beside-set compression=1";
+    let sets = "--set pages_bytes=65536 --set hashes_bytes=0 --beside B \
+                --beside-set objects_bytes=100000";
     let said = run(folder, &format!("trace replay T --store S {sets} --format json")).json();
     let beside = &said["beside"];
     assert_eq!((&said["mismatches"], &beside["mismatches"]), (&0.into(), &0.into()), "{said}");
@@ -145,12 +254,82 @@ fn any_option_of_the_library_can_be_tried_on_either_side() {
         let ran = run(folder, &format!("trace replay T --set {set}"));
         assert!(ran.code == 2 && ran.err.contains(part), "{ran:?}");
     }
-    run(folder, "trace replay T --set size_ratio=99").error(2, &[]);
-    run(folder, "trace replay T --set filter_bits=1000").error(2, &["filter_bits"]);
-    run(folder, "trace replay T --set direct=2").error(2, &["direct", "1 or 0"]);
-    // What is refused is refused before a store is made.
-    run(folder, "trace replay T --store N --set size_ratio=99").error(2, &[]);
+    trace_of_a_table(folder, "O", varvite::Log::None);
+    let refused = |set: &str| run(folder, &format!("trace replay O.trace --store N --set {set}"));
+    refused("size_ratio=99").error(2, &[]);
+    refused("filter_bits=1000").error(2, &["filter_bits"]);
+    refused("direct=2").error(2, &["direct", "1 or 0"]);
     assert!(!folder.join("N").exists());
+    // What is refused is refused before a store or a recording is made.
+    for set in [
+        "pages_bytes=99999999999999",
+        "durability=2",
+        "segment_bytes=100000000",
+        "cache_bytes=1099511627776",
+    ] {
+        run(folder, &format!("trace replay T --store N --trace M --set {set}")).error(2, &[]);
+        assert!(!folder.join("N").exists() && !folder.join("M").exists(), "{set}");
+    }
+}
+
+/// An option is what the store is made with: chunks of another length, pages that are compressed.
+#[test]
+fn options_that_are_tried_are_those_of_the_store() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    let sets = "--set chunk_bytes=8192 --set durability=0";
+    run(folder, &format!("trace replay T --store S {sets} --beside B")).yes();
+    let chunks = |name: &str| {
+        let files = fs::read_dir(folder.join(name)).unwrap().map(|it| it.unwrap().path());
+        files.filter(|it| it.extension().is_some_and(|it| it == "pack")).count()
+    };
+    assert!(chunks("S") > 3 * chunks("B"), "{} and {}", chunks("S"), chunks("B"));
+    // One commit of a session of tables, with values that compress well.
+    let disk: std::sync::Arc<dyn varvite::disk::Disk> =
+        varvite::disk::os::OsDisk::new(folder).unwrap();
+    let recorder = varvite::trace::Recorder::create(&disk, "TABLES", || 0).unwrap();
+    let options = SessionOptions { recorder: Some(recorder.clone()), ..SessionOptions::default() };
+    let session = Session::create(varvite::disk::memory::MemoryDisk::seeded(1), options).unwrap();
+    let mut table = session.create_table("t", varvite::TableOptions::default()).unwrap();
+    for part in 0..20_u32 {
+        let mut batch = Batch::new();
+        for number in 0..1_000_u32 {
+            batch.insert(&(part * 1_000 + number).to_be_bytes(), &[b'v'; 100]);
+        }
+        table.update(&batch).unwrap();
+    }
+    drop(table);
+    recorder.finish().unwrap();
+    let sets = "--log written --set write_buffer_bytes=100000 --beside P \
+                --beside-set write_buffer_bytes=100000 --beside-set compression=1";
+    let said = run(folder, &format!("trace replay TABLES --store O {sets} --format json")).json();
+    let (own, beside) = (&said["disk_bytes"], &said["beside"]["disk_bytes"]);
+    assert!(own.as_u64() > beside.as_u64().map(|it| it + 500_000), "{said}");
+}
+
+/// What would do nothing is refused, whatever else is right.
+#[test]
+fn options_of_what_the_trace_does_not_have_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    trace_of_a_table(folder, "R", varvite::Log::None);
+    fs::create_dir(folder.join("LOWER")).unwrap();
+    for (line, word) in [
+        ("T --set segment_bytes=1000000", "segment_bytes"),
+        ("T --set size_ratio=4", "size_ratio"),
+        ("T --beside B --beside-set compression=1", "compression"),
+        ("R.trace --set pages_bytes=1000000", "pages_bytes"),
+        ("R.trace --set durability=0", "durability"),
+        ("R.trace --store S --lower LOWER", "--lower"),
+    ] {
+        run(folder, &format!("trace replay {line}")).error(2, &[word]);
+        assert!(!folder.join("B").exists() && !folder.join("S").exists(), "{line}");
+    }
+    // It is an option of both.
+    assert_eq!(run(folder, "trace replay T --set max_open_files=50").code, 0);
+    assert_eq!(run(folder, "trace replay R.trace --set max_open_files=50").code, 1);
 }
 
 #[test]

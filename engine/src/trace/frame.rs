@@ -165,6 +165,14 @@ pub fn frame_checksum(identity: u64, offset: u64, rest: &[u8]) -> u32 {
     masked(crc_append(crc(&place), rest))
 }
 
+/// What a recording ends with: a frame of no bytes and no calls.
+pub fn end_frame(identity: u64, offset: u64) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    let checksum = frame_checksum(identity, offset, &head[4..]);
+    head[..4].copy_from_slice(&checksum.to_le_bytes());
+    head
+}
+
 /// What every call begins with.
 #[derive(Clone, Copy, Debug)]
 pub struct CallHead {

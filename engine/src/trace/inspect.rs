@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::frame::{Call, HEAD, frame_checksum};
+use super::frame::{Call, HEAD, end_frame, frame_checksum};
 use super::frame_reader::FrameReader;
 use crate::format::header::{self, FileKind, Header};
 use crate::outline::Outline;
@@ -20,6 +20,16 @@ pub fn file(file: &str, bytes: &[u8]) -> Outline {
         .field("identity", format_args!("{:016x}", header.identity));
     let mut offset = header::LENGTH;
     while offset < bytes.len() {
+        let place = offset as u64;
+        if bytes[offset..].starts_with(&end_frame(header.identity, place)) {
+            outline = outline.child(Outline::new("end", place..place + HEAD as u64));
+            offset += HEAD;
+            if offset < bytes.len() {
+                let behind = Outline::new("others", offset as u64..length);
+                outline = outline.child(behind.damaged("bytes behind the end of the recording"));
+            }
+            break;
+        }
         let Some((frame, end)) = frame(file, bytes, offset, header.identity) else {
             let cut = Outline::new("cut", offset as u64..length);
             let note = "no whole frame: the recording did not end, or it is damaged here";

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::frame::{Call, FRAME_BYTES_MAX, HEAD, frame_checksum};
+use super::frame::{Call, FRAME_BYTES_MAX, HEAD, end_frame, frame_checksum};
 use super::frame_reader::FrameReader;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Result};
@@ -25,10 +25,13 @@ pub struct TraceEnd {
     pub calls: u64,
     /// Frames that were read.
     pub frames: u64,
-    /// Bytes up to the end of the last whole frame.
+    /// Bytes up to the end of the last whole frame, or of the trace if it was ended.
     pub bytes: u64,
     /// Bytes behind it: of a frame that a recording did not end, or of none.
     pub cut_bytes: u64,
+    /// Whether all was read that there is: [`Recorder::finish`](super::Recorder::finish) has written the end. Where it has
+    /// not, as when the program was killed, or before it wrote ends, calls may be missing.
+    pub is_ended: bool,
 }
 
 /// A trace that is read. Holds one frame.
@@ -114,10 +117,21 @@ impl Trace {
         Ok(false)
     }
 
+    /// Whether the file ends as `finish` ends it, behind what is at `offset`.
+    fn has_end_behind(&self, offset: u64) -> Result<bool> {
+        let place = self.length - HEAD as u64;
+        if place < offset + HEAD as u64 {
+            return Ok(false);
+        }
+        let mut head = [0; HEAD];
+        self.file.read_exact_at(place, &mut head)?;
+        Ok(head == end_frame(self.identity, place))
+    }
+
     /// The end of the trace at `offset`, or damage: what a recording did not end has no frame behind it, so where one
     /// is, it is the length that is not as it was.
     fn cut_or_corrupt(&self, offset: u64, length: u32) -> Result<bool> {
-        if !self.has_frame_behind(offset)? {
+        if !self.has_end_behind(offset)? && !self.has_frame_behind(offset)? {
             return Ok(false);
         }
         let left = self.length - offset;
@@ -137,6 +151,20 @@ impl Trace {
         let u32_at = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"));
         let (checksum, length, calls) = (u32_at(0), u32_at(4), u32_at(8));
         let end = offset + HEAD as u64 + u64::from(length);
+        if head == end_frame(self.identity, offset) {
+            if end < self.length {
+                let behind = self.length - end;
+                let expected = "nothing behind the end of the recording";
+                return Err(Error::corrupt(
+                    self.file.path(),
+                    end,
+                    expected,
+                    format_args!("{behind} bytes"),
+                ));
+            }
+            (self.end.bytes, self.end.cut_bytes, self.end.is_ended) = (end, 0, true);
+            return Ok(false);
+        }
         if end > self.length || length as usize > FRAME_BYTES_MAX {
             return self.cut_or_corrupt(offset, length);
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::action::Action;
-use super::frame::{Answer, CallHead, Digest, FRAME_BYTES_MAX, HEAD};
+use super::frame::{Answer, CallHead, Digest, FRAME_BYTES_MAX, HEAD, end_frame};
 use super::frame_builder::FrameBuilder;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Result};
@@ -296,12 +296,12 @@ impl Recorder {
         self.end(begun, action, |to| to.bytes(name.as_bytes()).number(number), Answer::Nothing);
     }
 
-    /// Writes what is left and syncs the file; returns how many calls it has. What is called afterwards is
-    /// recorded too. The first error of the recording, if there was one: nothing is written from there on, so it
-    /// is an error each time. `Invalid` for a call that takes more than 1 GiB.
+    /// Writes what is left and the end, by which readers know that nothing is missing, and syncs the file; returns how many
+    /// calls it has. What is called afterwards is recorded too, and ended when the recorder is dropped. The first error of
+    /// the recording, if there was one: nothing is written from there on, so it is an error each time. `Invalid` for a call that takes more than 1 GiB.
     pub fn finish(&self) -> Result<u64> {
         let mut writing = lock(&self.writing);
-        writing.write();
+        writing.end();
         if let Err(error) = &writing.outcome {
             let (kind, detail) = (error.kind(), error.detail());
             let again = detail.strip_prefix(ENDED).unwrap_or(detail);
@@ -448,13 +448,22 @@ impl Writing {
         }
         self.frame.clear(self.offset);
     }
+
+    /// Writes what is left, and behind it the end, which the next frame is written over.
+    fn end(&mut self) {
+        self.write();
+        if self.outcome.is_ok() {
+            let end = end_frame(self.identity, self.offset);
+            self.outcome = self.file.write_at(self.offset, &end);
+        }
+    }
 }
 
 impl Drop for Recorder {
     fn drop(&mut self) {
         there_is_one();
         // Without a sync: who wants to know calls `finish`.
-        lock(&self.writing).write();
+        lock(&self.writing).end();
     }
 }
 

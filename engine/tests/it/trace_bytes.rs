@@ -140,6 +140,10 @@ mod tests {
         let (calls, end) = calls(&bytes);
         let end = end.unwrap();
         assert_eq!((end.frames, end.cut_bytes, end.bytes), (1, 0, bytes.len() as u64));
+        assert!(end.is_ended);
+        // As recorders of before wrote it.
+        let (same, end) = super::calls(&bytes[..bytes.len() - 12]);
+        assert_eq!((same, end.unwrap().is_ended), (calls.clone(), false));
         let names: Vec<_> = calls.iter().map(|call| call.action.name()).collect();
         let expected = [
             "mark",
@@ -224,9 +228,9 @@ mod tests {
         let bytes = traces.bytes("a").unwrap();
         let (all, end) = calls(&bytes);
         assert_eq!((all.len(), end.unwrap().frames), (3_000, 4));
-        // Each but the last ends where pages of the file do.
+        // Each but the last ends where pages of the file do; behind that one is the end.
         let mut offset = 32;
-        for end in [1 << 16, 2 << 16, 3 << 16, bytes.len()] {
+        for end in [1 << 16, 2 << 16, 3 << 16, bytes.len() - 12] {
             let length = u32::from_le_bytes(bytes[offset + 4..offset + 8].try_into().unwrap());
             offset += 12 + length as usize;
             assert_eq!(offset, end);
@@ -237,18 +241,75 @@ mod tests {
             let (some, end) = calls(&bytes[..cut]);
             let end = end.unwrap();
             assert_eq!(some, all[..some.len()]);
-            assert_eq!(end.bytes + end.cut_bytes, cut as u64);
+            assert_eq!((end.bytes + end.cut_bytes, end.is_ended), (cut as u64, false));
             assert_eq!(end.frames, u64::from(end.bytes > 32) + (end.bytes - 32) / 66_000);
         }
-        // A flipped bit in front of whole frames is damage, in the last one the end.
+        // A flipped bit in front of whole frames is damage, in the last one of those that were not ended the end.
         let mut flipped = bytes.clone();
         flipped[5_000] ^= 1;
         assert_eq!(calls(&flipped).1.unwrap_err().kind(), Kind::Corrupt);
-        let mut flipped = bytes.clone();
+        let mut flipped = bytes[..bytes.len() - 12].to_vec();
+        assert!(!calls(&flipped).1.unwrap().is_ended);
         let last = flipped.len() - 9;
         flipped[last] ^= 1;
         let (some, end) = calls(&flipped);
         assert!(some.len() < 3_000 && end.unwrap().cut_bytes > 0);
+    }
+
+    /// A trace of one frame that was finished: no bit of it can be another without a word.
+    #[test]
+    fn what_is_damaged_of_a_finished_trace_is_told_wherever_it_is() {
+        let bytes = recorded();
+        let (all, end) = calls(&bytes);
+        assert!(end.unwrap().is_ended);
+        for at in 32..bytes.len() {
+            for bit in [0, 3, 6, 7] {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 1 << bit;
+                match calls(&flipped) {
+                    (_, Err(error)) => assert_eq!(error.kind(), Kind::Corrupt, "{at}: {error}"),
+                    // Of the end itself: every call is there.
+                    (some, Ok(end)) => {
+                        assert!(at >= bytes.len() - 12 && !end.is_ended, "{at}, bit {bit}");
+                        assert_eq!((&some, end.cut_bytes), (&all, 12), "{at}, bit {bit}");
+                    }
+                }
+                assert!(trace::inspect("t", &flipped).damage_count() > 0, "{at}, bit {bit}");
+            }
+        }
+        // Two in one file, or anything else behind the end.
+        for behind in [&bytes[..], &[0], &[0; 12], &bytes[bytes.len() - 12..]] {
+            let longer = [&bytes[..], behind].concat();
+            let (some, end) = calls(&longer);
+            assert_eq!((some, end.unwrap_err().kind()), (all.clone(), Kind::Corrupt));
+            assert!(trace::inspect("t", &longer).damage_count() > 0);
+        }
+    }
+
+    #[test]
+    fn a_recording_that_goes_on_is_ended_again() {
+        let traces = MemoryDisk::seeded(7);
+        let disk = Arc::clone(&traces) as Arc<dyn Disk>;
+        let recorder = Recorder::create(&disk, "a", clock()).unwrap();
+        let read = || {
+            let (calls, end) = calls(&traces.bytes("a").unwrap());
+            let end = end.unwrap();
+            assert_eq!(end.cut_bytes, 0);
+            (calls.len(), end.is_ended)
+        };
+        assert_eq!(read(), (0, false));
+        recorder.finish().unwrap();
+        assert_eq!(read(), (0, true));
+        recorder.mark("one");
+        recorder.finish().unwrap();
+        recorder.finish().unwrap();
+        assert_eq!(read(), (1, true));
+        // As when the program is killed later on.
+        (0..3_000).for_each(|number| recorder.mark(&format!("{number:060}")));
+        let (some, is_ended) = read();
+        assert!((900..3_001).contains(&some) && !is_ended, "{some}");
+        drop(recorder);
+        assert_eq!(read(), (3_001, true));
     }
 
     /// Each bit of each frame's length: in front of whole frames it is damage and never the end.
@@ -264,6 +325,8 @@ mod tests {
         let bytes = traces.bytes("a").unwrap();
         let mut frames = Vec::new();
         let mut offset = 32;
+        // Without its end, as one that was killed.
+        let bytes = &bytes[..bytes.len() - 12];
         while offset < bytes.len() {
             frames.push(offset);
             let length = u32::from_le_bytes(bytes[offset + 4..offset + 8].try_into().unwrap());
@@ -273,7 +336,7 @@ mod tests {
         assert_eq!(frames.len(), 3);
         // One that reaches exactly to the end of the file hides those behind it as well.
         for frame in &frames {
-            let mut long = bytes.clone();
+            let mut long = bytes.to_vec();
             let length = (bytes.len() - frame - 12) as u32;
             long[frame + 4..frame + 8].copy_from_slice(&length.to_le_bytes());
             let error = calls(&long).1.expect_err("frames are behind it");
@@ -281,7 +344,7 @@ mod tests {
         }
         for frame in frames {
             for bit in 0..32 {
-                let mut flipped = bytes.clone();
+                let mut flipped = bytes.to_vec();
                 flipped[frame + 4 + bit / 8] ^= 1 << (bit % 8);
                 let error = calls(&flipped).1.expect_err("the length is not as it was");
                 assert_eq!(
@@ -292,7 +355,7 @@ mod tests {
             }
         }
         // Nothing is behind the last frame, so none can tell: what is read is all before it.
-        let mut flipped = bytes.clone();
+        let mut flipped = bytes.to_vec();
         flipped[last + 6] ^= 0x40;
         assert_eq!(calls(&flipped).1.unwrap().bytes, last as u64);
     }

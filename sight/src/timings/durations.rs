@@ -1,6 +1,8 @@
 //! Counts of durations, in the classes that a histogram of two digits has: a record is two additions, and the
 //! histogram is made when somebody asks for figures.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::Histogram;
 
 /// Classes of one length between a power of two and the next.
@@ -15,9 +17,9 @@ pub struct Durations {
     counts: Vec<u32>,
     /// All of them.
     told: u64,
-    /// How often the counts were halved, because one could grow no more: each stands for twice as many then, and of what
-    /// is told every second one is counted, every fourth, and so on.
-    halvings: u32,
+    longest_ns: u64,
+    /// What classes had before their count could grow no more and began anew: few ever do.
+    before: BTreeMap<usize, u64>,
 }
 
 /// The class of a duration: each of its own below 256 ns, then 128 of a length for each power of two.
@@ -38,10 +40,7 @@ impl Durations {
     /// Adds one.
     pub fn record(&mut self, duration_ns: u64) {
         self.told = self.told.saturating_add(1);
-        let between = (1 << self.halvings) - 1;
-        if self.told & between != 0 {
-            return;
-        }
+        self.longest_ns = self.longest_ns.max(duration_ns);
         let class = class(duration_ns.min(DAY_NS));
         if class >= self.counts.len() {
             // Most of what is told once is told again within a few powers of two.
@@ -50,18 +49,17 @@ impl Durations {
             self.counts.resize(classes, 0);
         }
         if self.counts[class] == u32::MAX {
-            self.halve();
+            self.carry(class);
         }
         self.counts[class] += 1;
     }
 
-    /// Makes room for as many again. What was told once or twice is not lost.
+    /// Begins the count of a class anew.
     #[cold]
-    fn halve(&mut self) {
-        for count in &mut self.counts {
-            *count = count.div_ceil(2);
-        }
-        self.halvings += 1;
+    fn carry(&mut self, class: usize) {
+        let count = std::mem::take(&mut self.counts[class]);
+        let before = self.before.entry(class).or_default();
+        *before = before.saturating_add(u64::from(count));
     }
 
     /// How many there were.
@@ -69,11 +67,17 @@ impl Durations {
         self.told
     }
 
+    /// The longest.
+    pub fn longest_ns(&self) -> u64 {
+        self.longest_ns
+    }
+
     /// Adds all of them to `histogram`, which grows by itself.
     pub fn add_to(&self, histogram: &mut Histogram<u64>) {
         for (class, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             // It has the same classes, so the shortest stands for all; a day is nothing that it cannot hold.
-            let _ = histogram.record_n(shortest(class), u64::from(*count) << self.halvings);
+            let before = self.before.get(&class).copied().unwrap_or(0);
+            let _ = histogram.record_n(shortest(class), before.saturating_add(u64::from(*count)));
         }
     }
 }
@@ -102,26 +106,27 @@ mod tests {
         }
         all.counts[5] = u32::MAX;
         all.told = u64::from(u32::MAX) + 2;
+        // By turns, and a single one that is longer than all.
         for _ in 0..10 {
             all.record(5);
-        }
-        for _ in 0..10 {
             all.record(1_000);
         }
-        assert_eq!(all.told(), u64::from(u32::MAX) + 22);
+        all.record(90_000);
+        assert_eq!(all.told(), u64::from(u32::MAX) + 23);
         let mut found: Histogram<u64> = Histogram::new(2).unwrap();
         all.add_to(&mut found);
         let of = |duration| found.count_at(duration);
-        assert!((u64::from(u32::MAX)..=u64::from(u32::MAX) + 14).contains(&of(5)), "{}", of(5));
-        assert!((1..=2).contains(&of(100)) && (10..=13).contains(&of(1_000)), "{}", of(1_000));
+        assert_eq!(of(5), u64::from(u32::MAX) + 10);
+        assert_eq!((of(100), of(1_000), of(90_000)), (1, 11, 1));
+        assert_eq!(found.len(), all.told());
         // Until it is full again, and again.
-        for halvings in 2..40 {
+        for _ in 0..40 {
             all.counts[5] = u32::MAX;
-            for _ in 0..1_u64 << halvings.min(12) {
-                all.record(5);
-            }
+            all.record(5);
         }
-        assert!(all.halvings > 5, "{}", all.halvings);
+        let mut found: Histogram<u64> = Histogram::new(2).unwrap();
+        all.add_to(&mut found);
+        assert_eq!(found.count_at(5), 41 * u64::from(u32::MAX) + 1);
     }
 
     #[test]

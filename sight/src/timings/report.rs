@@ -96,17 +96,23 @@ fn ms(nanoseconds: u64) -> f64 {
 }
 
 impl Latency {
-    /// Of so many calls, which took `total_ns` together, by their `durations` in nanoseconds.
+    /// Of so many calls, which took `total_ns` together and `longest_ns` at most, by their `durations` in nanoseconds.
     #[must_use]
-    pub fn of(durations: &Histogram<impl Counter>, calls: u64, total_ns: u64) -> Latency {
-        let at = |share| durations.value_at_quantile(share) as f64 / 1e3;
+    pub fn of(
+        durations: &Histogram<impl Counter>,
+        calls: u64,
+        total_ns: u64,
+        longest_ns: u64,
+    ) -> Latency {
+        // A class has a length, and no call took longer than the longest.
+        let at = |share| durations.value_at_quantile(share).min(longest_ns) as f64 / 1e3;
         Latency {
             mean_us: total_ns as f64 / 1e3 / calls.max(1) as f64,
             p50_us: at(0.5),
             p90_us: at(0.9),
             p99_us: at(0.99),
             p999_us: at(0.999),
-            max_us: durations.max() as f64 / 1e3,
+            max_us: longest_ns as f64 / 1e3,
         }
     }
 }
@@ -145,6 +151,7 @@ impl Action {
         let sum =
             |of: fn(&Sums) -> u64| all.iter().map(|sums| of(sums)).fold(0, u64::saturating_add);
         let (calls, total_ns) = (sum(|sums| sums.durations.told()), sum(|sums| sums.total_ns));
+        let longest_ns = all.iter().map(|sums| sums.durations.longest_ns()).max();
         Action {
             face: match id.face() {
                 Face::Context => "context",
@@ -155,7 +162,7 @@ impl Action {
             calls,
             things: sum(|sums| sums.things),
             total_ms: ms(total_ns),
-            latency: Latency::of(&durations, calls, total_ns),
+            latency: Latency::of(&durations, calls, total_ns, longest_ns.unwrap_or(0)),
             bytes_read: sum(|sums| sums.cost.bytes_read),
             bytes_written: sum(|sums| sums.cost.bytes_written),
             cache_hits: sum(|sums| sums.cost.cache_hits),

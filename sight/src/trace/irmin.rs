@@ -3,7 +3,7 @@
 //! Irmin's contexts are values: a change of one gives another. Here a context that is used for the last time
 //! is changed in place, and one that is kept is cloned first.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use varvite::context::hash;
 use varvite::irmin_pack::trace::{Scoped, TraceRow};
@@ -85,6 +85,7 @@ impl FromRows {
                 let arguments = vec![Argument::Hash(commit_of(&commit.name)?)];
                 calls.push(call(Action::Checkout, arguments, Answer::Handle(handle)));
                 self.handles.insert(to.name, handle);
+                self.release(to, &mut calls);
             }
             TraceRow::Add(path, value, from, to) => {
                 let handle = self.changed(from, to, &mut calls);
@@ -144,6 +145,73 @@ impl FromRows {
     }
 }
 
+/// Rows that are held back, and bytes of them: the last one that names a context is known when its handle is released.
+const HELD_ROWS: usize = 1 << 10;
+const HELD_BYTES: usize = 4 << 20;
+
+/// Rows that wait for whether they are the last of a context.
+#[derive(Debug, Default)]
+struct Held {
+    rows: VecDeque<TraceRow>,
+    bytes: usize,
+}
+
+/// About what a row takes.
+fn bytes_of(row: &TraceRow) -> usize {
+    let of = |path: &[Vec<u8>]| path.iter().map(|step| step.len() + size_of::<Vec<u8>>()).sum();
+    let own: usize = match row {
+        TraceRow::Add(path, value, ..) => of(path) + value.len(),
+        TraceRow::Copy(source, path, ..) => of(source) + of(path),
+        TraceRow::Remove(path, ..)
+        | TraceRow::Find(path, ..)
+        | TraceRow::Mem(path, ..)
+        | TraceRow::MemTree(path, ..) => of(path),
+        TraceRow::Commit { message, parents, .. } => message.len() + 100 * parents.len(),
+        TraceRow::Checkout(..) => 100,
+    };
+    own + size_of::<TraceRow>()
+}
+
+/// Where `row` names `context`, if it does.
+fn scope_of(row: &mut TraceRow, context: i64) -> Option<&mut Scoped<i64>> {
+    let (one, other) = match row {
+        TraceRow::Add(_, _, from, to)
+        | TraceRow::Remove(_, from, to)
+        | TraceRow::Copy(_, _, from, to) => (to, Some(from)),
+        TraceRow::Checkout(_, one)
+        | TraceRow::Find(_, _, one)
+        | TraceRow::Mem(_, _, one)
+        | TraceRow::MemTree(_, _, one)
+        | TraceRow::Commit { from: one, .. } => (one, None),
+    };
+    [Some(one), other].into_iter().flatten().find(|it| it.name == context)
+}
+
+impl Held {
+    fn push(&mut self, row: TraceRow) {
+        self.bytes += bytes_of(&row);
+        self.rows.push_back(row);
+    }
+
+    /// Gives the rows that need not wait any more, the first of all.
+    fn surplus(&mut self) -> Vec<TraceRow> {
+        let mut given = Vec::new();
+        while self.rows.len() > HELD_ROWS || self.bytes > HELD_BYTES {
+            let Some(row) = self.rows.pop_front() else { break };
+            self.bytes -= bytes_of(&row);
+            given.push(row);
+        }
+        given
+    }
+
+    /// Has the last row that names `context` forget it.
+    fn forget(&mut self, context: i64) {
+        if let Some(scope) = self.rows.iter_mut().rev().find_map(|row| scope_of(row, context)) {
+            scope.kept = false;
+        }
+    }
+}
+
 /// Makes rows of calls. What no row says is left out, and counted, with all that follows from it: a tree that no row
 /// made as it is, and what was committed of it, would be others where the rows are replayed.
 #[derive(Debug, Default)]
@@ -154,6 +222,7 @@ pub struct ToRows {
     /// How many handles have a context.
     holders: HashMap<i64, u32>,
     last: i64,
+    held: Held,
     /// Handles of trees that no row makes, and commits of them.
     lost: HashSet<u64>,
     lost_commits: HashSet<[u8; 32]>,
@@ -185,13 +254,24 @@ impl ToRows {
         *self.holders.entry(context).or_default() += 1;
     }
 
-    fn drop_handle(&mut self, handle: u64) {
-        let Some(before) = self.contexts.remove(&handle) else { return };
-        if let Some(holders) = self.holders.get_mut(&before) {
-            *holders -= 1;
-            if *holders == 0 {
-                self.holders.remove(&before);
-            }
+    /// Gives the context that nobody has any more, if there is one.
+    fn drop_handle(&mut self, handle: u64) -> Option<i64> {
+        let before = self.contexts.remove(&handle)?;
+        let holders = self.holders.get_mut(&before)?;
+        *holders -= 1;
+        if *holders > 0 {
+            return None;
+        }
+        self.holders.remove(&before);
+        Some(before)
+    }
+
+    /// The same of one of which no row will say more.
+    fn release(&mut self, handle: u64) {
+        if let Some(context) = self.drop_handle(handle)
+            && context != EMPTY
+        {
+            self.held.forget(context);
         }
     }
 
@@ -211,23 +291,31 @@ impl ToRows {
         Some((from, Scoped { name: after, kept: true }))
     }
 
-    /// The rows that say what `call` does: one, none, or for content that is given one for each value.
+    /// Takes a call, which is one row, none, or for content that is given one for each value. Gives rows that say what was
+    /// called: some are held back, so that the last one of a context can say that it is, and [`ToRows::end`] gives these.
     pub fn rows(&mut self, call: &Call) -> Vec<TraceRow> {
         let (Action::Given, [Argument::Handle(handle), Argument::Entries(entries)]) =
             (call.action, &call.arguments[..])
         else {
-            return self.row(call).into_iter().collect();
+            if let Some(row) = self.row(call) {
+                self.held.push(row);
+            }
+            return self.held.surplus();
         };
         if !self.contexts.contains_key(handle) {
             self.hold(*handle, EMPTY);
         }
-        let mut rows = Vec::new();
         for (path, value) in entries {
             if let Some((from, to)) = self.change(*handle) {
-                rows.push(TraceRow::Add(path.clone(), value.clone(), from, to));
+                self.held.push(TraceRow::Add(path.clone(), value.clone(), from, to));
             }
         }
-        rows
+        self.held.surplus()
+    }
+
+    /// The rows that were held back, at the end of the trace.
+    pub fn end(&mut self) -> Vec<TraceRow> {
+        std::mem::take(&mut self.held).rows.into()
     }
 
     /// The row that says what `call` does, if one does.
@@ -266,7 +354,7 @@ impl ToRows {
         if let Some(handle) = on {
             self.left_out.following += u64::from(self.lost.contains(&handle));
             if matches!(call.action, Action::Add | Action::AddTree | Action::Remove) {
-                self.drop_handle(handle);
+                self.release(handle);
                 self.subtrees.remove(&handle);
                 self.lost.insert(handle);
             }
@@ -312,7 +400,7 @@ impl ToRows {
                 None
             }
             (Action::Release, [Argument::Handle(handle)], _) => {
-                self.drop_handle(*handle);
+                self.release(*handle);
                 self.subtrees.remove(handle);
                 self.lost.remove(handle);
                 None

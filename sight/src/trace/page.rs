@@ -54,7 +54,7 @@ pub fn comparison_page(comparison: &Comparison) -> String {
     let runs: Vec<&Summary> = comparison.runs.iter().collect();
     let mut body = String::from(
         "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"table\"><table><thead><tr><th>run</th><th>calls</th><th>seconds</th><th>in calls s</th>\
-         <th>blocks</th><th>blocks/s</th><th>block p50 ms</th><th>p99 ms</th><th>max ms</th></tr></thead><tbody>",
+         <th>blocks</th><th>blocks/s</th><th>block p50 ms</th><th>p99 ms</th><th>max ms</th><th>ended</th></tr></thead><tbody>",
     );
     for run in &runs {
         let latency = &run.block_latency;
@@ -68,6 +68,7 @@ pub fn comparison_page(comparison: &Comparison) -> String {
             ms(latency.p50_us),
             ms(latency.p99_us),
             ms(latency.max_us),
+            if run.is_ended { "yes" } else { "no" }.to_owned(),
         ];
         row(&mut body, &run.name, &cells);
     }
@@ -117,6 +118,9 @@ fn tiles(summary: &Summary) -> String {
         ("calls that failed", short(summary.failed as f64)),
         ("trace", format!("{}B", short(summary.bytes as f64))),
     ];
+    if !summary.is_ended {
+        tiles.push(("the recording", "was not ended".to_owned()));
+    }
     if summary.cut_bytes > 0 {
         tiles.push(("cut off", format!("{}B", short(summary.cut_bytes as f64))));
     }

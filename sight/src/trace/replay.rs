@@ -55,6 +55,8 @@ pub struct Replay {
     reads_only: bool,
     /// Whether calls are left out that take commits or tables away, or change which ones stay or what they are called.
     keeps_all: bool,
+    /// Whether the store may have commits that the trace makes later on.
+    had_commits: bool,
     /// The commit that is waited for, before which nothing is run.
     begins_at: Option<CommitHash>,
     session: Option<Session>,
@@ -67,7 +69,8 @@ pub struct Replay {
     views: HashMap<u64, View>,
     /// Tables with a transaction under way, by the number of the draft.
     drafts: HashMap<u64, Draft>,
-    times: BTreeMap<Action, (u64, Histogram<u32>)>,
+    /// Time of all calls, of the longest, and of each.
+    times: BTreeMap<Action, (u64, u64, Histogram<u32>)>,
     calls: u64,
     skipped: u64,
     commits: u64,
@@ -99,6 +102,7 @@ impl Replay {
             store,
             reads_only: false,
             keeps_all: false,
+            had_commits: false,
             begins_at: None,
             session,
             opened: Vec::new(),
@@ -129,6 +133,14 @@ impl Replay {
     #[must_use]
     pub fn keeps_all(mut self) -> Replay {
         self.keeps_all = true;
+        self
+    }
+
+    /// The store was there before, and may have commits that the trace makes only later on: that one of them exists is no
+    /// other answer, and is left out.
+    #[must_use]
+    pub fn had_commits(mut self) -> Replay {
+        self.had_commits = true;
         self
     }
 
@@ -233,11 +245,11 @@ impl Replay {
         let mut actions: Vec<ActionTime> = self
             .times
             .iter()
-            .map(|(action, (total_ns, durations))| ActionTime {
+            .map(|(action, (total_ns, longest_ns, durations))| ActionTime {
                 action: action.name(),
                 calls: durations.len(),
                 total_ms: *total_ns as f64 / 1e6,
-                latency: Latency::of(durations, durations.len(), *total_ns),
+                latency: Latency::of(durations, durations.len(), *total_ns, *longest_ns),
             })
             .collect();
         actions.sort_by(|left, right| right.total_ms.total_cmp(&left.total_ms));
@@ -272,9 +284,10 @@ impl Replay {
         let start = (self.clock)();
         let outcome = work(self);
         let took = (self.clock)().saturating_sub(start);
-        let new = || (0, Histogram::new(2).expect("two digits are a precision that there is"));
-        let (total, durations) = self.times.entry(action).or_insert_with(new);
+        let new = || (0, 0, Histogram::new(2).expect("two digits are a precision that there is"));
+        let (total, longest, durations) = self.times.entry(action).or_insert_with(new);
         *total = total.saturating_add(took);
+        *longest = took.max(*longest);
         // It grows by itself, and no call takes centuries.
         let _ = durations.record(took);
         outcome
@@ -336,7 +349,11 @@ impl Replay {
                 self.new_tree(call, Some(tree))
             }
             (Action::Exists, [Argument::Hash(commit)]) => {
-                Answer::Flag(self.timed(action, |_| store.exists(&CommitHash::new(*commit)))?)
+                let exists = self.timed(action, |_| store.exists(&CommitHash::new(*commit)))?;
+                if self.had_commits && exists && call.answer == Answer::Flag(false) {
+                    return Ok(None);
+                }
+                Answer::Flag(exists)
             }
             (Action::CommitInfo, [Argument::Hash(commit)]) => {
                 let info = self.timed(action, |_| store.commit_info(&CommitHash::new(*commit)))?;

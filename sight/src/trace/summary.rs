@@ -30,6 +30,8 @@ pub struct Summary {
     pub bytes: u64,
     /// Bytes of a frame that the recording did not end.
     pub cut_bytes: u64,
+    /// Whether the recording came to its end; calls may be missing where it did not.
+    pub is_ended: bool,
     /// From the begin of the recording to the end of its last call.
     pub seconds: f64,
     /// Time in calls that the host made.
@@ -38,7 +40,7 @@ pub struct Summary {
     pub calls_per_second: f64,
     /// Commits of contexts, or what the host marked where there are none; without those under a mark `load`.
     pub blocks: u64,
-    /// Blocks a second.
+    /// Blocks a second, of the time that is under no mark `load`.
     pub blocks_per_second: f64,
     /// Time in calls of a block.
     pub block_latency: Latency,
@@ -226,6 +228,10 @@ impl Sums {
         self.decades.iter().map(|(calls, ..)| calls).sum()
     }
 
+    fn longest_ns(&self) -> u64 {
+        self.decades.iter().map(|(.., max_ns)| *max_ns).max().unwrap_or(0)
+    }
+
     fn ranges(&self, action: Action) -> impl Iterator<Item = Range> {
         let filled = self.decades.iter().enumerate().filter(|(_, (calls, ..))| *calls > 0);
         filled.map(move |(at, (calls, total_ns, max_ns))| Range {
@@ -251,7 +257,7 @@ impl Sums {
             bytes_given: self.bytes_given,
             found: self.found,
             total_ms: self.total_ns as f64 / 1e6,
-            latency: Latency::of(&self.durations, self.calls(), self.total_ns),
+            latency: Latency::of(&self.durations, self.calls(), self.total_ns, self.longest_ns()),
         }
     }
 }
@@ -286,7 +292,12 @@ struct Adding {
     marks: Vec<Ended>,
     names: [Vec<(u64, u64, String)>; 2],
     under_way: [Ended; 2],
+    /// Whether there were commits, be they of a load.
+    has_commits: bool,
     mark: Option<String>,
+    /// Where the mark stands, and the time under marks of a load before it.
+    marked_ns: u64,
+    load_ns: u64,
     samples: BTreeMap<String, Series>,
     grid: Grid,
 }
@@ -361,7 +372,10 @@ impl Adding {
             marks: Vec::new(),
             names: [Vec::new(), Vec::new()],
             under_way: [NOTHING; 2],
+            has_commits: false,
             mark: None,
+            marked_ns: 0,
+            load_ns: 0,
             samples: BTreeMap::new(),
             grid: Grid { width_ns: 1_000_000, parts: Vec::new() },
         }
@@ -374,11 +388,9 @@ impl Adding {
             (Action::Mark, [Argument::Bytes(name)]) => {
                 let name = clipped(name);
                 if let Some(before) = self.mark.replace(name) {
-                    if before == LOAD {
-                        self.under_way[0] = NOTHING;
-                    }
-                    self.end_block(1, end_ns, before);
+                    self.end_mark(end_ns, before);
                 }
+                self.marked_ns = end_ns;
                 self.under_way[1] = NOTHING;
                 return;
             }
@@ -449,8 +461,19 @@ impl Adding {
         }
     }
 
+    /// Ends what stood under a mark.
+    fn end_mark(&mut self, end_ns: u64, name: String) {
+        if name == LOAD {
+            self.under_way[0] = NOTHING;
+            let took_ns = end_ns.saturating_sub(self.marked_ns);
+            self.load_ns = self.load_ns.saturating_add(took_ns);
+        }
+        self.end_block(1, end_ns, name);
+    }
+
     fn end_block(&mut self, kind: usize, end_ns: u64, name: String) {
         let ended = Ended { end_ns, ..std::mem::replace(&mut self.under_way[kind], NOTHING) };
+        self.has_commits |= kind == 0;
         let is_load = if kind == 0 { self.mark.as_deref() == Some(LOAD) } else { name == LOAD };
         if is_load {
             return;
@@ -467,18 +490,21 @@ impl Adding {
 
     fn summary(mut self, name: &str, end: TraceEnd) -> Summary {
         if let Some(mark) = self.mark.take() {
-            self.end_block(1, self.end_ns, mark);
+            self.end_mark(self.end_ns, mark);
         }
-        let kind = usize::from(self.commits.is_empty());
+        let kind = usize::from(!self.has_commits);
         let blocks = if kind == 0 { &self.commits } else { &self.marks };
         let seconds = self.end_ns as f64 / 1e9;
-        let per_second = |count: usize| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        let per =
+            |count: usize, seconds: f64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        let loaded_seconds = self.end_ns.saturating_sub(self.load_ns) as f64 / 1e9;
         let mut durations = Sums::new().durations;
         let mut total_ns: u64 = 0;
         for block in blocks {
             total_ns = total_ns.saturating_add(block.total_ns);
             record(&mut durations, block.total_ns);
         }
+        let longest_ns = blocks.iter().map(|block| block.total_ns).max().unwrap_or(0);
         let rows = |mut rows: Vec<Row>| {
             rows.sort_by(|left, right| right.total_ms.total_cmp(&left.total_ms));
             rows
@@ -500,12 +526,13 @@ impl Adding {
             failed: self.failed,
             bytes: end.bytes,
             cut_bytes: end.cut_bytes,
+            is_ended: end.is_ended,
             seconds,
             busy_seconds: self.busy_ns as f64 / 1e9,
-            calls_per_second: per_second(self.calls as usize),
+            calls_per_second: per(self.calls as usize, seconds),
             blocks: blocks.len() as u64,
-            blocks_per_second: per_second(blocks.len()),
-            block_latency: Latency::of(&durations, blocks.len() as u64, total_ns),
+            blocks_per_second: per(blocks.len(), loaded_seconds),
+            block_latency: Latency::of(&durations, blocks.len() as u64, total_ns, longest_ns),
             actions: rows(self.actions.iter().map(|(action, it)| it.row(*action, "")).collect()),
             prefixes: rows(
                 self.prefixes

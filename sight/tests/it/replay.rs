@@ -8,7 +8,8 @@ use varvite::context::{
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
-use varvite::trace::{Recorder, Trace};
+use varvite::irmin_pack::trace::TraceRow;
+use varvite::trace::{Action, Recorder, Trace};
 use varvite::{Batch, Error, Kind, Log, OpenTable, Session, SessionOptions, TableOptions, Tables};
 use varvite_sight::trace::irmin::{FromRows, ToRows};
 use varvite_sight::trace::{Outcome, Replay};
@@ -349,6 +350,7 @@ fn rows_leave_out_merges_with_what_follows_and_the_rest_is_replayed() {
     while let Some(call) = trace.next_call().unwrap() {
         rows.extend(to.rows(&call));
     }
+    rows.extend(to.end());
     let by_action: Vec<_> =
         to.left_out.by_action.iter().map(|(name, calls)| (*name, *calls)).collect();
     let expected = [
@@ -392,16 +394,112 @@ fn rows_never_forget_the_empty_context() {
     }
     load.recorder.finish().unwrap();
     let (mut to, mut trace) = (ToRows::default(), Trace::open(&*load.traces, "t").unwrap());
-    let mut begun = 0;
+    let mut rows = Vec::new();
     while let Some(call) = trace.next_call().unwrap() {
-        for row in to.rows(&call) {
-            if let varvite::irmin_pack::trace::TraceRow::Add(_, _, from, _) = row {
-                assert_eq!((from.name, from.kept), (0, true));
-                begun += 1;
-            }
+        rows.extend(to.rows(&call));
+    }
+    rows.extend(to.end());
+    let mut begun = 0;
+    for row in rows {
+        if let TraceRow::Add(_, _, from, _) = row {
+            assert_eq!((from.name, from.kept), (0, true));
+            begun += 1;
         }
     }
     assert_eq!(begun, 2);
+}
+
+/// A tree that was let go of is kept by no row, however it was used last: a replay would have every block's.
+#[test]
+fn rows_forget_the_contexts_that_the_host_let_go_of() {
+    let load = Load::new(1);
+    let options = Options { recorder: Some(load.recorder.clone()), ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let info = |parent: &[CommitHash]| CommitInfo::new(parent, 1, "Tezos", "m");
+    let mut tree = store.empty_tree();
+    tree.add(&["a"], b"0").unwrap();
+    let mut last = store.commit(&mut tree, &info(&[])).unwrap();
+    drop(tree);
+    for number in 0..2_000_u32 {
+        // One that is checked out alone, one that is read, one that is looked for, one with a copy, and one that is committed.
+        drop(store.checkout(&last).unwrap());
+        assert!(store.checkout(&last).unwrap().find(&["a"]).unwrap().is_some());
+        assert!(store.checkout(&last).unwrap().mem(&["a"]).unwrap());
+        let mut tree = store.checkout(&last).unwrap();
+        let copy = tree.clone();
+        tree.add(&["a"], &number.to_le_bytes()).unwrap();
+        assert!(copy.find(&["a"]).unwrap().is_some());
+        last = store.commit(&mut tree, &info(&[last])).unwrap();
+        drop(tree);
+        drop(copy);
+        let mut tree = store.checkout(&last).unwrap();
+        tree.remove(&["a"]).unwrap();
+    }
+    load.recorder.finish().unwrap();
+    let (mut to, mut trace) = (ToRows::default(), Trace::open(&*load.traces, "t").unwrap());
+    let mut rows = Vec::new();
+    while let Some(call) = trace.next_call().unwrap() {
+        rows.extend(to.rows(&call));
+    }
+    rows.extend(to.end());
+    let own = Store::create(MemoryDisk::seeded(2), Options::default()).unwrap();
+    let mut replay = Replay::new(Some(own), None, TableOptions::default(), || 0);
+    let (mut from, mut trees, mut most) = (FromRows::default(), 0_i64, 0);
+    for row in &rows {
+        for call in from.calls(row).unwrap() {
+            match call.action {
+                Action::Release => trees -= 1,
+                Action::EmptyTree | Action::Checkout | Action::Clone | Action::FindTree => {
+                    trees += 1
+                }
+                _ => {}
+            }
+            most = most.max(trees);
+            replay.call_of_rows(&call).unwrap();
+        }
+    }
+    let outcome = replay.outcome();
+    assert_eq!((outcome.mismatches, outcome.skipped), (0, 0), "{outcome:?}");
+    assert!(
+        outcome.commits == 2_001 && most < 10 && trees <= 1,
+        "{most} trees, {trees} at the end"
+    );
+}
+
+/// A program that asks for each commit before it makes it, as to go on where it was, replayed where they all are.
+#[test]
+fn commits_that_the_trace_makes_later_may_be_there_before() {
+    let load = Load::new(1);
+    let options = Options { recorder: Some(load.recorder.clone()), ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut tree = store.empty_tree();
+    let mut own = Store::create(MemoryDisk::seeded(2), Options::default()).unwrap();
+    let mut same = own.empty_tree();
+    for value in 0..5_u8 {
+        for tree in [&mut tree, &mut same] {
+            tree.add(&["a"], &[value]).unwrap();
+        }
+        let commit = own.commit(&mut same, &CommitInfo::default()).unwrap();
+        assert!(!store.exists(&commit).unwrap());
+        assert_eq!(store.commit(&mut tree, &CommitInfo::default()).unwrap(), commit);
+        assert!(store.exists(&commit).unwrap());
+    }
+    drop((tree, same));
+    load.recorder.finish().unwrap();
+    for had_commits in [true, false] {
+        let mut replay = Replay::new(Some(own), None, TableOptions::default(), || 0);
+        if had_commits {
+            replay = replay.had_commits();
+        }
+        let mut trace = Trace::open(&*load.traces, "t").unwrap();
+        while let Some(call) = trace.next_call().unwrap() {
+            replay.call(&call).unwrap();
+        }
+        let found = replay.outcome();
+        let expected = if had_commits { (0, 5) } else { (5, 0) };
+        assert_eq!((found.mismatches, found.skipped), expected, "{found:?}");
+        own = replay.end().0.unwrap();
+    }
 }
 
 /// A store that somebody has keeps its branches where they are, as it keeps its commits.

@@ -140,6 +140,88 @@ fn calls_are_what_actions_have_and_what_is_loaded_is_no_block() {
     assert_eq!(summary.timeline.iter().map(|it| it.blocks).sum::<u64>(), 3);
 }
 
+/// However long the load took, blocks are as fast as they were behind it.
+#[test]
+fn blocks_a_second_are_of_the_time_behind_the_load() {
+    const SECOND: u64 = 1_000_000_000;
+    for (begin, load) in [(0, 2), (0, 200), (3, 5)] {
+        let recording = recording(&[]);
+        let recorder = Some(recording.recorder.clone());
+        let options =
+            varvite::context::Options { recorder, ..varvite::context::Options::default() };
+        let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
+        let info = varvite::context::CommitInfo::default();
+        let mut tree = store.empty_tree();
+        recording.at(begin * SECOND).mark("load");
+        store.commit(&mut tree, &info).unwrap();
+        let loaded = begin + load;
+        recording.at(loaded * SECOND).mark("blocks");
+        for number in 1..=20 {
+            recording.at(loaded * SECOND + number * SECOND / 10);
+            tree.add(&["number"], &number.to_le_bytes()).unwrap();
+            store.commit(&mut tree, &info).unwrap();
+        }
+        let summary = recording.summary("run");
+        assert_eq!(summary.blocks, 20);
+        let expected = 20.0 / (begin as f64 + 2.0);
+        assert!(
+            (summary.blocks_per_second - expected).abs() < 1e-6,
+            "{}",
+            summary.blocks_per_second
+        );
+        assert!((summary.seconds - (loaded + 2) as f64).abs() < 1e-6, "{}", summary.seconds);
+    }
+}
+
+/// What is said to be the longest took so long, and no percentile is above it.
+#[test]
+fn the_longest_is_what_the_longest_took() {
+    // Each reading is 31,001 ns behind the last one, which is the begin of no class.
+    const READINGS: [u64; 400] = {
+        let (mut all, mut at) = ([0; 400], 0);
+        while at < 400 {
+            all[at] = at as u64 * 31_001;
+            at += 1;
+        }
+        all
+    };
+    let recording = recording(&READINGS);
+    let recorder = Some(recording.recorder.clone());
+    let options = varvite::context::Options { recorder, ..varvite::context::Options::default() };
+    let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
+    let mut tree = store.empty_tree();
+    store.commit(&mut tree, &varvite::context::CommitInfo::default()).unwrap();
+    drop(tree);
+    let summary = recording.summary("run");
+    for row in &summary.actions {
+        let latency = &row.latency;
+        let percentiles = [latency.p50_us, latency.p90_us, latency.p99_us, latency.p999_us];
+        assert!(percentiles.iter().all(|it| *it <= latency.max_us), "{row:?}");
+    }
+    let longest = summary.ranges.iter().map(|it| it.max_us).fold(0.0, f64::max);
+    let said = summary.actions.iter().map(|it| it.latency.max_us).fold(0.0, f64::max);
+    assert!((longest - said).abs() < 1e-9, "{longest} and {said}");
+    let block = summary.worst_blocks[0].total_ms * 1e3;
+    assert!((summary.block_latency.max_us - block).abs() < 1e-9, "{block}");
+}
+
+/// Marks are blocks where nothing is committed at all, and not where all commits are of the load.
+#[test]
+fn a_mark_is_no_block_where_a_load_was_committed() {
+    let recording = recording(&[]);
+    let recorder = Some(recording.recorder.clone());
+    let options = varvite::context::Options { recorder, ..varvite::context::Options::default() };
+    let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
+    recording.at(1_000).mark("load");
+    let mut tree = store.empty_tree();
+    store.commit(&mut tree, &varvite::context::CommitInfo::default()).unwrap();
+    recording.at(2_000).mark("blocks");
+    drop(tree);
+    let summary = recording.summary("run");
+    assert_eq!(summary.blocks, 0);
+    assert!(summary.worst_blocks.is_empty() && summary.timeline.is_empty(), "{summary:?}");
+}
+
 #[test]
 fn prefixes_that_differ_are_told_apart() {
     let recording = recording(&[]);
@@ -147,8 +229,23 @@ fn prefixes_that_differ_are_told_apart() {
     let options = varvite::context::Options { recorder, ..varvite::context::Options::default() };
     let store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
     let mut tree = store.empty_tree();
-    let paths: [&[&[u8]]; 6] =
-        [&[b"\xff"], &[b"\\xff"], &[b"a/b"], &[b"a", b"b"], &["c\u{202e}".as_bytes()], &[b"c"]];
+    let (long, longer) = ([b'l'; 200], [b'l'; 201]);
+    let paths: [&[&[u8]]; 14] = [
+        &[b"\xff"],
+        &[b"\\xff"],
+        &[b"a/b"],
+        &[b"a", b"b"],
+        &["c\u{202e}".as_bytes()],
+        &[b"c"],
+        &["c\u{ad}".as_bytes()],
+        &["c\u{61c}".as_bytes()],
+        &["c\u{2028}".as_bytes()],
+        &["c\u{fe0f}".as_bytes()],
+        &["c\u{e0041}".as_bytes()],
+        &["…".as_bytes()],
+        &[&long],
+        &[&longer],
+    ];
     for path in paths {
         tree.add(path, b"value").unwrap();
     }
@@ -157,7 +254,10 @@ fn prefixes_that_differ_are_told_apart() {
     let adds = summary.prefixes.iter().filter(|it| it.action == "add");
     let names: std::collections::BTreeSet<_> = adds.map(|it| it.prefix.as_str()).collect();
     assert_eq!(names.len(), paths.len(), "{names:?}");
-    assert!(!summary_page(&summary).contains('\u{202e}'));
+    // What stands for others is no name of a step.
+    assert!(!names.contains("…"));
+    let page = summary_page(&summary);
+    assert!(!page.contains(['\u{202e}', '\u{ad}', '\u{61c}', '\u{2028}', '\u{e0041}']));
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub fn trace(bytes: &[u8]) {
         }
         rows.extend(to.rows(&call));
     }
+    rows.extend(to.end());
     let outcome = replay.outcome();
     assert!(outcome.mismatches <= outcome.calls);
     drop(replay.end());

@@ -17,7 +17,7 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
-use self::archiving::{Archiver, MovedChunks};
+use self::archiving::{Archiver, Lower, MovedChunks};
 use self::collecting::{Collected, Collector};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
@@ -59,7 +59,8 @@ pub struct Arguments {
     /// Folder for the store, missing or empty [default: a temporary folder]
     #[arg(long, conflicts_with = "memory")]
     dir: Option<PathBuf>,
-    /// Keep an archive: after each block a chunk that is whole moves to this folder, missing or empty, on another disk
+    /// Keep an archive: after each block a chunk that is whole moves to this folder, missing or empty, on another disk. Without
+    /// --dir they go with the store when it is over
     #[arg(long, value_name = "DIR", conflicts_with_all = ["memory", "collect_every"])]
     lower: Option<PathBuf>,
     /// Memory for nodes, in MiB
@@ -186,6 +187,7 @@ fn check_deletes(arguments: &Arguments) -> Result<()> {
 
 /// Runs load and blocks on a store in `folder`, or in memory.
 fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
+    let lower = Lower::of(arguments, folder)?;
     let disk: Arc<dyn Disk> = match folder {
         Some(folder) => OsDisk::create(folder)?,
         None => MemoryDisk::seeded(1),
@@ -200,7 +202,7 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
         pages_bytes: arguments.pages_mib << 20,
         // In memory its file would be memory, too.
         hashes_file_bytes: folder.map_or(0, |_| Options::default().hashes_file_bytes),
-        lower: archiving::lower(arguments, folder)?,
+        lower: lower.as_ref().map(|lower| Arc::clone(&lower.disk)),
         ..Options::default()
     };
     let mut store = Store::create(Arc::clone(&disk), options.clone())?;
@@ -266,7 +268,7 @@ struct Seen<'a> {
     tracing: &'a mut sight::Tracing,
 }
 
-/// What is done after each block, which takes no time of it.
+/// What is done after each block, which takes no time of it, and of whose syncs and bytes no block has any.
 struct Beside {
     collector: Option<Collector>,
     archiver: Option<Archiver>,
@@ -324,6 +326,7 @@ fn measure(
     let (before, writes) = (store.stats(), workload.writes);
     seen.tracing.mark("blocks");
     let (mut cpu, mut simulated_cpu) = (0, 0);
+    let (mut beside_syncs, mut beside_bytes) = (0, 0);
     if let Some(timings) = seen.timings {
         timings.reset();
     }
@@ -343,7 +346,11 @@ fn measure(
         blocks.push(took.as_nanos() as u64);
         seen.tracing.tick();
         cpu += own;
+        let ended = store.stats();
         beside.after_block(store, &last, own, took)?;
+        let moved = store.stats();
+        beside_syncs += moved.syncs.saturating_sub(ended.syncs);
+        beside_bytes += moved.written_bytes.saturating_sub(ended.written_bytes);
     }
     let after = store.stats();
     let count = arguments.blocks.max(1) as f64;
@@ -356,12 +363,12 @@ fn measure(
         block_ms: BlockMs::of(&mut blocks),
         commit_ms: commits * 1e3 / count,
         peak_rss_bytes: peak_rss_bytes(),
-        written_bytes_per_write: (after.written_bytes - before.written_bytes) as f64
+        written_bytes_per_write: (after.written_bytes - before.written_bytes - beside_bytes) as f64
             / (workload.writes - writes).max(1) as f64,
         open_seconds: 0.0,
         list_page_ms: 0.0,
         disk_bytes: 0,
-        syncs_per_commit: (after.syncs - before.syncs) as f64 / count,
+        syncs_per_commit: (after.syncs - before.syncs - beside_syncs) as f64 / count,
         reader_finds_per_second: 0.0,
         missing: 0,
         timings: seen.timings.map(sight::Observed::report),

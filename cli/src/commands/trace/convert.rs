@@ -11,12 +11,11 @@ use varvite::irmin_pack::trace as rows;
 use varvite_sight::trace::Replay;
 use varvite_sight::trace::irmin::{FromRows, ToRows};
 
-use super::{Rows, open, rows_of, told};
+use super::{End, Rows, in_row, is_pipe, open, rows_of, rows_of_pipe, told};
 use crate::exit::{Outcome, Verdict};
 use crate::input;
 
 use crate::print::{self, Format};
-use crate::progress::is_quiet;
 use crate::sight::{Tracing, monotonic_ns};
 use crate::system::files::NewFile;
 
@@ -47,8 +46,11 @@ struct Report {
 
 /// Writes the other trace and prints what it has.
 pub fn run(arguments: &Convert, format: Format) -> Outcome {
-    let report = if rows::is_trace(&input::start(&arguments.file)?) {
-        from_irmin(arguments).map_err(|error| told(&arguments.file, error))?
+    let start = input::start(&arguments.file)?;
+    let report = if is_pipe(&arguments.file) {
+        from_irmin(arguments, rows_of_pipe).map_err(|error| told(&arguments.file, error))?
+    } else if rows::is_trace(&start) {
+        from_irmin(arguments, rows_of).map_err(|error| told(&arguments.file, error))?
     } else {
         to_irmin(arguments)?
     };
@@ -85,8 +87,11 @@ fn left_out(report: &Report) -> String {
     text
 }
 
-fn from_irmin(arguments: &Convert) -> varvite::Result<Report> {
-    let rows = rows_of(&arguments.file)?;
+fn from_irmin(
+    arguments: &Convert,
+    open: fn(&Path) -> varvite::Result<Rows>,
+) -> varvite::Result<Report> {
+    let rows = open(&arguments.file)?;
     let tracing = Tracing::to(Some(&arguments.out), None)?;
     // The trace of a part would keep the same command from running again.
     let report = replayed(tracing, &arguments.file, rows);
@@ -100,14 +105,12 @@ fn replayed(tracing: Tracing, file: &Path, mut rows: Rows) -> varvite::Result<Re
     let (mut from, mut count) = (FromRows::default(), 0);
     for row in rows.by_ref() {
         count += 1;
-        for call in from.calls(&row?)? {
+        let calls = from.calls(&row?).map_err(|error| in_row(file, count, &error))?;
+        for call in calls {
             replay.call_of_rows(&call)?;
         }
     }
-    let (name, cut_bytes) = (file.display(), rows.cut_bytes());
-    if cut_bytes > 0 && !is_quiet() {
-        complain!("warning: {name} was cut: its last {cut_bytes} bytes are no whole row");
-    }
+    End::of_rows(&rows).warn(file);
     let found = replay.outcome();
     drop(replay.end());
     tracing.finish()?;
@@ -135,7 +138,14 @@ fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
         }
         out.write(&bytes)?;
     }
+    bytes.clear();
+    for row in to.end() {
+        rows::append(&row, &mut bytes);
+        count += 1;
+    }
+    out.write(&bytes)?;
     out.finish()?;
+    End::of(&trace).warn(&arguments.file);
     Ok(Report {
         calls: trace.end().calls,
         rows: count,

@@ -10,13 +10,13 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::irmin_pack::{self as irmin, trace as rows};
-use varvite::trace::{Action, Argument, Call, Face, Recorder};
+use varvite::trace::{Action, Argument, Call, Face};
 use varvite::{Error, Result, Session, SessionOptions, TableOptions, Verify};
 use varvite_sight::trace::irmin::FromRows;
 use varvite_sight::trace::{Outcome as Found, Replay};
 
-use super::settings::{Setting, Settled};
-use super::{Rows, open, rows_of, told};
+use super::settings::{Parts, Setting, Settled};
+use super::{End, Rows, in_row, open, rows_of, told};
 use crate::commands::replay::blocks::IndexKind;
 use crate::exit::{Outcome, Verdict};
 use crate::flags::LogKind;
@@ -99,6 +99,8 @@ struct Report {
     peak_rss_bytes: u64,
     disk_bytes: u64,
     cut_bytes: u64,
+    /// Whether the recording came to its end, if the trace says that.
+    is_ended: Option<bool>,
     actions: Vec<varvite_sight::trace::replay::ActionTime>,
     #[serde(skip_serializing_if = "Option::is_none")]
     beside: Option<Beside>,
@@ -129,22 +131,24 @@ impl Source {
     }
 
     /// Gives each call, with whether its answer is exact.
-    fn each(&mut self, mut each: impl FnMut(&Call, bool) -> Result<()>) -> Result<u64> {
+    fn each(&mut self, mut each: impl FnMut(&Call, bool) -> Result<()>) -> Result<End> {
         match self {
             Source::Ours(file, trace) => {
                 while let Some(call) = trace.next_call().map_err(|error| told(file, error))? {
                     each(&call, true)?;
                 }
-                Ok(trace.end().cut_bytes)
+                Ok(End::of(trace))
             }
             Source::Irmin(file, rows) => {
                 let mut from = FromRows::default();
-                for row in rows.by_ref() {
-                    for call in from.calls(&row.map_err(|error| told(file, error))?)? {
+                for (row, number) in rows.by_ref().zip(1..) {
+                    let row = row.map_err(|error| told(file, error))?;
+                    let calls = from.calls(&row).map_err(|error| in_row(file, number, &error))?;
+                    for call in calls {
                         each(&call, false)?;
                     }
                 }
-                Ok(rows.cut_bytes())
+                Ok(End::of_rows(rows))
             }
         }
     }
@@ -161,6 +165,11 @@ impl Source {
     }
 }
 
+/// Where the part `name` of a store is: of a trace of both faces each has a folder.
+fn within(place: &Path, faces: (bool, bool), name: &str) -> PathBuf {
+    if faces.0 && faces.1 { place.join(name) } else { place.to_owned() }
+}
+
 /// The replay on the store in `place`, or in memory.
 fn target(
     place: Option<&Path>,
@@ -170,9 +179,7 @@ fn target(
 ) -> Result<Replay> {
     let options = &settled.context;
     let snapshot = arguments.snapshot.as_deref();
-    let both = faces.0 && faces.1;
-    let within =
-        |name: &str| place.map(|place| if both { place.join(name) } else { place.to_owned() });
+    let within = |name: &str| place.map(|place| within(place, faces, name));
     let (mut context, mut session, mut reads_only, mut was_there) = (None, None, false, false);
     if faces.0 {
         let place = within("context");
@@ -214,6 +221,9 @@ fn target(
     if let Some(commit) = found {
         replay = replay.begins_at(commit);
     }
+    if was_there || reads_only {
+        replay = replay.had_commits();
+    }
     // A trace is a stranger's, and what it takes away from a store that somebody has is gone.
     let replay = if was_there && !arguments.collect { replay.keeps_all() } else { replay };
     Ok(if reads_only { replay.reads_only() } else { replay })
@@ -251,7 +261,7 @@ fn index(kind: IndexKind) -> Index {
 }
 
 /// What the store is opened with, and the one beside it.
-fn settled(arguments: &Arguments, recorder: Option<Arc<Recorder>>) -> Result<(Settled, Settled)> {
+fn settled(arguments: &Arguments) -> Result<(Settled, Settled)> {
     let lower = match &arguments.lower {
         Some(lower) => Some(folder::disk(lower)? as Arc<dyn Disk>),
         None => None,
@@ -259,18 +269,35 @@ fn settled(arguments: &Arguments, recorder: Option<Arc<Recorder>>) -> Result<(Se
     let context = Options {
         index: index(arguments.index),
         objects_bytes: arguments.objects_mib << 20,
-        recorder: recorder.clone(),
         ..Options::default()
     };
-    let session =
-        SessionOptions { recorder, log: arguments.log.into(), ..SessionOptions::default() };
+    let session = SessionOptions { log: arguments.log.into(), ..SessionOptions::default() };
     let own = Settled { context, session, table: TableOptions::utxo() };
     let mut beside = own.clone();
     beside.context.index = index(arguments.beside_index);
-    (beside.context.recorder, beside.session.recorder) = (None, None);
     let mut own = own.with(&arguments.settings)?;
     own.context.lower = lower;
     Ok((own, beside.with(&arguments.beside_settings)?))
+}
+
+/// `Invalid` for what is given and would do nothing.
+fn check_parts(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
+    let parts = |place: Option<&Path>| -> Result<Parts> {
+        let context = place.map(|place| within(place, faces, "context"));
+        let is_irmin = match context.filter(|it| it.is_dir()) {
+            Some(context) => faces.0 && irmin::is_store(&*folder::disk(&context)?)?,
+            None => false,
+        };
+        Ok(Parts { context: faces.0, tables: faces.1, is_irmin })
+    };
+    let own = parts(arguments.store.as_deref())?;
+    if arguments.lower.is_some() && (!own.context || own.is_irmin) {
+        let what =
+            if own.is_irmin { "a store of Irmin knows its own" } else { "the trace has none" };
+        return Err(Error::invalid(format!("--lower is of a context, and {what}: leave it out")));
+    }
+    own.check(&arguments.settings)?;
+    parts(arguments.beside.as_deref())?.check(&arguments.beside_settings)
 }
 
 /// Replays the trace and prints what came out.
@@ -284,9 +311,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         let why = "--tables is of a store of tables, and the trace has none";
         return Err(Error::invalid(why).into());
     }
-    let mut tracing = sight::Tracing::to(arguments.trace.as_deref(), arguments.store.as_deref())?;
-    let (settled, beside_settled) = settled(arguments, tracing.recorder())?;
     let place = arguments.store.as_deref();
+    check_parts(arguments, faces)?;
+    let (settled, beside_settled) = settled(arguments)?;
+    // The last, since what is refused leaves none behind.
+    let mut tracing = sight::Tracing::to(arguments.trace.as_deref(), place)?;
+    let settled = settled.recorded(tracing.recorder());
     let mut replay = target(place, faces, &settled, arguments)?;
     let mut beside = match &arguments.beside {
         None => None,
@@ -296,7 +326,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     monotonic_ns();
     let (cpu, sampled) = (cpu_ns(), tracing.sampling_ns());
     let mut beside_cpu = 0;
-    let cut_bytes = Source::open(&arguments.file)?.each(|call, is_exact| {
+    let end = Source::open(&arguments.file)?.each(|call, is_exact| {
         let run = |replay: &mut Replay| {
             if is_exact { replay.call(call) } else { replay.call_of_rows(call) }
         };
@@ -338,7 +368,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         seconds: found.seconds,
         peak_rss_bytes: peak_rss_bytes(),
         disk_bytes: place.map_or(0, disk_bytes),
-        cut_bytes,
+        cut_bytes: end.cut_bytes,
+        is_ended: end.is_ended,
         actions: found.actions,
         beside: other.map(|found| Beside {
             cpu_seconds: beside_cpu as f64 / 1e9,
@@ -348,11 +379,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     };
     let others = report.beside.as_ref().map_or(0, |other| other.found.mismatches);
     let verdict = Verdict::found(report.mismatches + others == 0);
-    show(&report, format)?;
+    end.warn(&arguments.file);
+    show(&report, end, format)?;
     Ok(verdict)
 }
 
-fn show(report: &Report, format: Format) -> std::io::Result<()> {
+fn show(report: &Report, end: End, format: Format) -> std::io::Result<()> {
     if format == Format::Json {
         return print::json(report);
     }
@@ -368,6 +400,7 @@ fn show(report: &Report, format: Format) -> std::io::Result<()> {
         ("peak memory", print::bytes(report.peak_rss_bytes)),
         ("disk", print::bytes(report.disk_bytes)),
     ];
+    rows.extend(end.rows());
     if let Some(Beside { cpu_seconds, disk_bytes, found: other }) = &report.beside {
         let first = other.first_mismatch.clone().unwrap_or_else(|| "none".to_owned());
         rows.extend([

@@ -9,7 +9,7 @@ use varvite::Result;
 use varvite_sight::trace::summary::Row;
 use varvite_sight::trace::{self, Change, Comparison};
 
-use super::{open, told};
+use super::{End, open, told};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::system::files;
@@ -45,6 +45,7 @@ struct Contents {
     frames: u64,
     bytes: u64,
     cut_bytes: u64,
+    is_ended: bool,
     seconds: f64,
     threads: u64,
     actions: BTreeMap<&'static str, u64>,
@@ -62,11 +63,14 @@ pub fn info(arguments: &Info, format: Format) -> Outcome {
         end_ns = end_ns.max(call.start_ns.saturating_add(call.duration_ns));
     }
     let end = trace.end();
+    let how = End::of(&trace);
+    how.warn(&arguments.file);
     let contents = Contents {
         calls: end.calls,
         frames: end.frames,
         bytes: end.bytes,
         cut_bytes: end.cut_bytes,
+        is_ended: end.is_ended,
         seconds: end_ns as f64 / 1e9,
         threads: threads.len() as u64,
         actions,
@@ -79,10 +83,10 @@ pub fn info(arguments: &Info, format: Format) -> Outcome {
         ("calls", print::count(contents.calls)),
         ("frames", print::count(contents.frames)),
         ("bytes", print::bytes(contents.bytes)),
-        ("cut off", print::bytes(contents.cut_bytes)),
         ("recorded", print::seconds(contents.seconds)),
         ("threads", print::count(contents.threads)),
     ];
+    rows.extend(how.rows());
     rows.extend(contents.actions.iter().map(|(name, count)| (*name, print::count(*count))));
     print::line(&print::record(&rows).to_string())?;
     Ok(Verdict::Yes)
@@ -91,7 +95,15 @@ pub fn info(arguments: &Info, format: Format) -> Outcome {
 /// What a trace in `file` says, under the name of the file.
 fn summed_up(file: &Path) -> Result<trace::Summary> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    trace::summarise(&mut open(file)?, &name).map_err(|error| told(file, error))
+    let mut trace = open(file)?;
+    let summary = trace::summarise(&mut trace, &name).map_err(|error| told(file, error))?;
+    End::of(&trace).warn(file);
+    Ok(summary)
+}
+
+/// How the trace of a summary ended.
+fn end_of(summary: &trace::Summary) -> End {
+    End { cut_bytes: summary.cut_bytes, is_ended: Some(summary.is_ended) }
 }
 
 fn write_page(file: Option<&PathBuf>, page: impl FnOnce() -> String) -> Result<()> {
@@ -108,7 +120,7 @@ pub fn summary(arguments: &Summary, format: Format) -> Outcome {
         return Ok(Verdict::Yes);
     }
     let blocks = &summary.block_latency;
-    let rows = [
+    let mut rows = vec![
         ("calls", print::count(summary.calls)),
         ("calls that failed", print::count(summary.failed)),
         ("recorded", print::seconds(summary.seconds)),
@@ -125,8 +137,8 @@ pub fn summary(arguments: &Summary, format: Format) -> Outcome {
                 blocks.max_us / 1e3
             ),
         ),
-        ("cut off", print::bytes(summary.cut_bytes)),
     ];
+    rows.extend(end_of(&summary).rows());
     print::line(&print::record(&rows).to_string())?;
     let titles = ["action", "prefix", ">calls", ">total ms", ">mean µs", ">p50", ">p99", ">max µs"];
     let mut table = print::table(&titles);
@@ -164,10 +176,20 @@ pub fn compare(arguments: &Compare, format: Format) -> Outcome {
 }
 
 fn show(comparison: &Comparison) -> std::io::Result<()> {
-    let titles =
-        ["run", ">calls", ">seconds", ">in calls s", ">blocks/s", ">block p50 ms", ">p99 ms"];
+    let titles = [
+        "run",
+        ">calls",
+        ">seconds",
+        ">in calls s",
+        ">blocks/s",
+        ">block p50 ms",
+        ">p99 ms",
+        ">cut off",
+        "ended",
+    ];
     let mut table = print::table(&titles);
     for run in &comparison.runs {
+        let [(_, cut_off), (_, ended)] = end_of(run).rows();
         table.add_row(vec![
             run.name.clone(),
             print::count(run.calls),
@@ -176,6 +198,8 @@ fn show(comparison: &Comparison) -> std::io::Result<()> {
             format!("{:.1}", run.blocks_per_second),
             format!("{:.2}", run.block_latency.p50_us / 1e3),
             format!("{:.2}", run.block_latency.p99_us / 1e3),
+            cut_off,
+            ended,
         ]);
     }
     print::line(&table.to_string())?;

@@ -1,15 +1,18 @@
 //! Options of the library that a replay is given by name, so that any of them can be tried on a load that was recorded.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use varvite::cache::Cache;
-use varvite::context::Options;
+use varvite::context::{Durability, Options, Store};
 use varvite::disk::Access;
 use varvite::disk::memory::MemoryDisk;
-use varvite::{Compression, Error, Lookups, Result, Session, SessionOptions, TableOptions};
+use varvite::trace::Recorder;
+use varvite::{Compression, Error, Log, Lookups, Result, Session, SessionOptions, TableOptions};
 
 /// Options of a context.
-const CONTEXT: [&str; 8] = [
+const CONTEXT: [&str; 9] = [
+    "durability",
     "objects_bytes",
     "hashes_bytes",
     "hashes_file_bytes",
@@ -35,8 +38,8 @@ const TABLE: [&str; 7] = [
     "lookups_often_nothing",
 ];
 
-/// A part of a cache is taken at once.
-const CACHE_BYTES_MAX: u64 = 1 << 40;
+/// A part of a cache is taken at once; the library has the same for a context's.
+const CACHE_BYTES_MAX: u64 = 1 << 36;
 
 /// An option, and the number that it gets.
 #[derive(Clone, Debug)]
@@ -59,6 +62,38 @@ impl FromStr for Setting {
     }
 }
 
+/// Options of a store of Irmin, which is only read.
+const IRMIN: [&str; 2] = ["objects_bytes", "pages_bytes"];
+
+/// What a replay has, of a store: whether its trace has calls of a context, and of tables, and whether the context is one of
+/// Irmin.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts {
+    pub context: bool,
+    pub tables: bool,
+    pub is_irmin: bool,
+}
+
+impl Parts {
+    /// `Invalid` for one of `settings` that nothing here would have.
+    pub fn check(self, settings: &[Setting]) -> Result<()> {
+        let has = |name: &str| {
+            let own: &[&str] = if self.is_irmin { &IRMIN } else { &CONTEXT };
+            let of_tables = [&SESSION[..], &TABLE, &["max_open_files"]].concat();
+            self.context && own.contains(&name) || self.tables && of_tables.contains(&name)
+        };
+        let Some(Setting { name, .. }) = settings.iter().find(|it| !has(&it.name)) else {
+            return Ok(());
+        };
+        let why = match (self.is_irmin, CONTEXT.contains(&&**name)) {
+            (true, true) => "a store of Irmin has no such option: leave it out",
+            (_, true) => "that is an option of a context, and the trace has none: leave it out",
+            (_, false) => "that is an option of tables, and the trace has none: leave it out",
+        };
+        Err(Error::invalid(format!("{name}: {why}")))
+    }
+}
+
 /// What a replay opens and makes stores with.
 #[derive(Clone)]
 pub struct Settled {
@@ -71,16 +106,34 @@ impl Settled {
     /// With `settings`, the last of a name. `Invalid` for a number that its option does not take.
     pub fn with(mut self, settings: &[Setting]) -> Result<Settled> {
         settings.iter().try_for_each(|setting| self.set(setting))?;
-        // Refused here and not at each table that the trace makes.
-        let probe = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
+        // Refused here, before anything is made, and not at each table that the trace makes.
+        let session = SessionOptions { log: Log::None, ..self.session.clone() };
+        let probe = Session::create(MemoryDisk::seeded(1), session)?;
         probe.create_table("options", self.table.clone())?;
+        if settings.iter().any(|it| CONTEXT.contains(&&*it.name)) {
+            // In memory that file would be memory.
+            let context = Options { hashes_file_bytes: 0, ..self.context.clone() };
+            Store::create(MemoryDisk::seeded(1), context)?;
+        }
         Ok(self)
+    }
+
+    /// Has `recorder` write down what is done with it.
+    pub fn recorded(mut self, recorder: Option<Arc<Recorder>>) -> Settled {
+        self.context.recorder.clone_from(&recorder);
+        self.session.recorder = recorder;
+        self
     }
 
     fn set(&mut self, Setting { name, number }: &Setting) -> Result<()> {
         let Settled { context, session, table } = self;
         let number = *number;
         match name.as_str() {
+            "durability" => {
+                let is_synced = flag(name, number)?;
+                context.durability =
+                    if is_synced { Durability::Synced } else { Durability::Written };
+            }
             "objects_bytes" => context.objects_bytes = number,
             "hashes_bytes" => context.hashes_bytes = number,
             "hashes_file_bytes" => context.hashes_file_bytes = number,

@@ -23,13 +23,16 @@ pub struct Show {
 
 pub fn run(arguments: &Show, format: Format) -> Outcome {
     let name = arguments.file.display().to_string();
-    if input::start(&arguments.file)? == *b"varviteT" {
+    let is_ours = |start: &[u8]| {
         let detail = format!(
             "{name} is a trace of varvite, not of Irmin's benchmarks: {TRACE_INFO} says what it has, {TRACE_SUMMARY} sums it up"
         );
-        return Err(Error::invalid(detail).into());
-    }
+        if start.starts_with(b"varviteT") { Err(Error::invalid(detail)) } else { Ok(()) }
+    };
+    is_ours(&input::start(&arguments.file)?)?;
     let bytes = input::read(&arguments.file, &name)?;
+    // Of a pipe only now.
+    is_ours(&bytes)?;
     // A trace is no file of a store.
     let advice = "give a trace that Irmin's benchmarks recorded, or record it again";
     let described = trace::describe(&name, &bytes, arguments.limit)

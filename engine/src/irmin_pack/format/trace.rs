@@ -376,7 +376,7 @@ fn take_row(from: &mut Decoder<'_>) -> Result<TraceRow> {
             let commit = take_scoped(from, hash)?;
             let date = identifier(from)?;
             let message = from.bytes_with_length()?.to_vec();
-            let count = from.count(2)?;
+            let count = take_count(from, 2, "parents")?;
             let parents = (0..count).map(|_| take_scoped(from, hash)).collect::<Result<_>>()?;
             TraceRow::Commit {
                 commit,
@@ -390,9 +390,26 @@ fn take_row(from: &mut Decoder<'_>) -> Result<TraceRow> {
     })
 }
 
+/// Steps of a path, or parents of a commit, at most: each takes memory beside its bytes, some 48 of them, and may have none.
+const STEPS_MAX: usize = 1 << 20;
+
+/// A count of `what`, each of which takes `unit` bytes at least.
+fn take_count(from: &mut Decoder<'_>, unit: usize, what: &str) -> Result<usize> {
+    let start = from.clone();
+    let count = from.count(unit)?;
+    if count > STEPS_MAX {
+        return Err(start.corrupt(format_args!("{STEPS_MAX} {what} at most"), count));
+    }
+    Ok(count)
+}
+
 fn take_path(from: &mut Decoder<'_>) -> Result<Vec<Vec<u8>>> {
-    let count = from.count(1)?;
-    (0..count).map(|_| from.bytes_with_length().map(<[u8]>::to_vec)).collect()
+    let count = take_count(from, 1, "steps")?;
+    let mut steps = Vec::with_capacity(count);
+    for _ in 0..count {
+        steps.push(from.bytes_with_length()?.to_vec());
+    }
+    Ok(steps)
 }
 
 fn take_scoped<T>(
@@ -553,6 +570,37 @@ mod tests {
         }
         for length in 0..begin().len() {
             assert!(read(&bytes[..length]).is_err(), "{length}");
+        }
+    }
+
+    /// A step of no bytes takes one of the row, and some fifty of memory.
+    #[test]
+    fn rows_of_a_great_many_steps_or_parents_are_damage() {
+        let context = [0; 9];
+        for (count, is_sound) in [(1_000, true), (STEPS_MAX, true), (STEPS_MAX + 1, false)] {
+            let mut find = Encoder::new();
+            find.varint(4);
+            find.varint(count as u64);
+            find.raw(&vec![0; count + 1]);
+            find.raw(&context);
+            let mut commit = Encoder::new();
+            commit.raw(&[7, 0, 0]);
+            commit.raw(&[0; 9]);
+            commit.varint(count as u64);
+            commit.raw(&vec![0; 2 * count]);
+            commit.raw(&context);
+            for row in [find, commit] {
+                let mut bytes = Encoder::new();
+                bytes.raw(&begin());
+                bytes.bytes_with_length(row.bytes());
+                match read(bytes.bytes()) {
+                    Ok((rows, _)) => assert!(is_sound && rows.len() == 1, "{count}"),
+                    Err(error) => {
+                        assert_eq!(error.kind(), crate::error::Kind::Corrupt, "{error}");
+                        assert!(!is_sound, "{count}: {error}");
+                    }
+                }
+            }
         }
     }
 

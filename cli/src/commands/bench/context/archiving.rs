@@ -1,18 +1,18 @@
 //! Chunks that move to a lower folder beside the blocks of `varvite bench context`, and what that costs.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
-use varvite::Result;
 use varvite::context::{CommitHash, Store};
 use varvite::disk::Disk;
-use varvite::disk::os::OsDisk;
+use varvite::{Error, Result};
 
 use super::Arguments;
 use crate::print;
-use crate::store::folder::apart;
+use crate::store::folder::{Target, apart};
 use crate::system::measure::{BlockMs, Samples, thread_cpu_ns};
 
 /// What moving chunks cost and gave.
@@ -34,11 +34,44 @@ pub(super) struct Archiver {
     took: Samples,
 }
 
-/// The disk of the lower folder, which is made; none without `--lower`.
-pub(super) fn lower(arguments: &Arguments, folder: Option<&Path>) -> Result<Option<Arc<dyn Disk>>> {
-    let Some(lower) = &arguments.lower else { return Ok(None) };
-    folder.map_or(Ok(()), |folder| apart(folder, lower))?;
-    Ok(Some(OsDisk::create(lower)?))
+/// The lower folder. Where its store goes with the command, so do the chunks in it, which are nobody's then.
+pub(super) struct Lower {
+    pub disk: Arc<dyn Disk>,
+    goes: Option<(PathBuf, Target)>,
+}
+
+impl Lower {
+    /// Makes it for a store in `folder`, or says why it cannot be one; none without `--lower`. Nothing else is made by then.
+    pub(super) fn of(arguments: &Arguments, folder: Option<&Path>) -> Result<Option<Lower>> {
+        let Some(lower) = &arguments.lower else { return Ok(None) };
+        folder.map_or(Ok(()), |folder| apart(folder, lower))?;
+        // Of a store whose folder is not there yet.
+        let place = std::path::absolute(lower).unwrap_or_default();
+        if folder.is_some_and(|it| std::path::absolute(it).is_ok_and(|it| place.starts_with(it))) {
+            let detail =
+                format!("{} is in the store itself: choose a place elsewhere", lower.display());
+            return Err(Error::invalid(detail));
+        }
+        if fs::read_dir(lower).is_ok_and(|mut names| names.next().is_some()) {
+            let detail =
+                format!("{} is not empty: give another folder to --lower", lower.display());
+            return Err(Error::invalid(detail));
+        }
+        let (target, disk) = Target::create(lower)?;
+        let goes = arguments.dir.is_none().then(|| (lower.clone(), target));
+        Ok(Some(Lower { disk, goes }))
+    }
+}
+
+impl Drop for Lower {
+    fn drop(&mut self) {
+        let Some((folder, target)) = self.goes.take() else { return };
+        let files = fs::read_dir(&folder).into_iter().flatten().flatten().map(|it| it.path());
+        for file in files.filter(|it| it.extension().is_some_and(|it| it == "pack")) {
+            let _ = fs::remove_file(file);
+        }
+        target.give_up();
+    }
 }
 
 impl Archiver {
