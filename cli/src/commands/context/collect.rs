@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use varvite::context::{CollectPhase, CollectStatus, Keep, Store};
+use varvite::context::{CollectPhase, CollectStatus, CommitHash, Keep, Store};
 use varvite::{Error, Kind, Result};
 
 use super::look::nothing;
@@ -163,8 +163,9 @@ fn kept_since(store: &Store, text: &str) -> Result<i64> {
     let since = date::parse(text)?;
     let Some(newest) = store.last_commit()? else { return Ok(since) };
     let newest = store.commit_info(&newest)?.date;
-    let mut others = || store.log(usize::MAX).into_iter().flatten();
-    let is_kept = |commit| store.commit_info(&commit).is_ok_and(|info| info.date >= since);
+    let others = || store.log(usize::MAX).into_iter().flatten();
+    let is_kept =
+        |commit: CommitHash| store.commit_info(&commit).is_ok_and(|info| info.date >= since);
     if newest >= since || others().any(is_kept) {
         return Ok(since);
     }

@@ -13,7 +13,6 @@ use varvite::context::CommitHash;
 use varvite::context::{
     CommitInfo, Configuration, Conflict, Index, Limits, Merge, Options, Resolution, Store, Tree,
 };
-use varvite::disk::os::OsDisk;
 use varvite::{Error, Kind, Result};
 
 use super::look::nothing;
@@ -27,6 +26,7 @@ use crate::progress::{Progress, Unit};
 use crate::store::context::{
     Folder, Target, branch_name, check_branch_name, commit, open_to_write, text,
 };
+use crate::store::folder;
 use crate::text::date;
 use crate::text::{self, Notation, Notations, put_name, put_path};
 
@@ -203,7 +203,9 @@ pub fn create(arguments: &Create, format: Format) -> Outcome {
         index: if arguments.always { Index::Always } else { Index::Minimal },
         ..Options::default()
     };
-    Store::create(OsDisk::create(&arguments.store)?, options)?.close()?;
+    let (target, disk) = folder::Target::create(&arguments.store)?;
+    let made = Store::create(disk, options).and_then(Store::close);
+    made.inspect_err(|error| target.take_back_made(error))?;
     match format {
         Format::Json => {
             let mut said = json!({});
