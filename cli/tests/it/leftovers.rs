@@ -219,10 +219,8 @@ fn a_date_to_come_keeps_no_commit_and_is_refused() {
     for (n, date) in ["2026-01-01", "2026-01-02", "2026-01-03"].iter().enumerate() {
         run(folder, &format!("context put C main a {n} --date {date}")).yes();
     }
-    run(folder, "context collect run C --since 2030-01-01").error(
-        2,
-        &["no commit is from 2030-01-01", "the newest is from 2026-01-03", "--keep 1"],
-    );
+    run(folder, "context collect run C --since 2030-01-01")
+        .error(2, &["no commit is from 2030-01-01", "the newest is from 2026-01-03", "--keep 1"]);
     assert_eq!(run(folder, "context log C").yes().lines().count(), 3);
     let said = run(folder, "context collect run C --since 2026-01-02").yes();
     assert!(said.starts_with("1 commit collected, 2 kept"), "{said}");

@@ -28,7 +28,10 @@ fn is_told(disk: &Arc<SimDisk>, lower: Option<&Arc<SimDisk>>) -> bool {
     match checked {
         Ok(checked) => !checked.index_faults.is_empty(),
         Err(error) => {
-            assert!(matches!(error.kind(), Kind::Corrupt | Kind::Invalid | Kind::Version), "{error}");
+            assert!(
+                matches!(error.kind(), Kind::Corrupt | Kind::Invalid | Kind::Version),
+                "{error}"
+            );
             true
         }
     }
