@@ -183,6 +183,46 @@ fn the_newest_state_can_go_where_it_is_damaged() {
     assert_eq!(run(folder, "check S").code, 0);
 }
 
+#[test]
+fn branches_are_listed_whose_commits_are_below() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create n").yes();
+    run(folder, "context put n main a 1 --message first").yes();
+    run(folder, "context branch set n old main").yes();
+    run(folder, "context archive n --lower low --end-chunk").yes();
+    run(folder, "context put n main a 2 --message second").yes();
+    run(folder, "context archive n --lower low").yes();
+    let listed = run(folder, "context branch list n").yes();
+    assert!(listed.contains("second") && listed.contains("old"), "{listed}");
+    assert!(listed.contains("is in the lower folder: give --lower"), "{listed}");
+    let whole = run(folder, "context branch list n --lower low --format json").json();
+    assert_eq!(run(folder, "context branch list n --format json").json(), whole);
+    let rows = run(folder, "context branch list n --format jsonl").yes();
+    assert!(rows.lines().any(|row| row.contains("\"message\":null")), "{rows}");
+}
+
+#[test]
+fn a_file_of_another_store_is_damage_to_a_check() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    for store in ["a", "b"] {
+        run(folder, &format!("context create {store}")).yes();
+        run(folder, &format!("context put {store} main x 1 --date 2026-01-01")).yes();
+    }
+    for name in ["0000-000000.pack", "control"] {
+        let (own, other) = (folder.join("a").join(name), folder.join("b").join(name));
+        let kept = fs::read(&own).unwrap();
+        fs::copy(other, &own).unwrap();
+        for command in ["check", "context check"] {
+            let said = run(folder, &format!("{command} a"));
+            said.error(3, &["belongs to another store: put the right file in its place"]);
+        }
+        fs::write(&own, kept).unwrap();
+        run(folder, "check a").yes();
+    }
+}
+
 /// A collection that meets damage while it finds out what stays has taken nothing, and is ended.
 #[test]
 fn a_collection_that_cannot_go_on_is_none() {
