@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Ok(backed_up) => done(&backed_up, format),
         Err(error) => {
             // An earlier backup stays.
-            made.take_back();
+            made.take_back(&error);
             Err(error.into())
         }
     }

@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let options =
         RepairOptions { skip_damaged: arguments.skip_damaged, ..RepairOptions::default() };
     let repaired = repair::repair(&source, &target, &options);
-    let found = repaired.inspect_err(|_| made.take_back())?;
+    let found = repaired.inspect_err(|error| made.take_back(error))?;
     let losses = found.losses.into_iter().map(|loss| {
         let (first_key, last_key) = loss.keys.unzip();
         Loss {

@@ -16,6 +16,7 @@ use super::folder;
 use crate::advice::{self, BRANCHES, CONTEXT_LOG, CONTEXT_MIGRATE, LIST};
 use crate::hex;
 use crate::print;
+use crate::system::volume;
 use crate::text::Notation;
 
 /// A context, and what the folder of one of Irmin does not say.
@@ -222,6 +223,7 @@ pub fn open_over(folder: &Path, lower: Option<Arc<dyn Disk>>) -> Result<Store> {
 /// Removes the context that this process has made as `store` in `target`, and the folders that were made for it, as far
 /// as nobody put anything else there.
 pub fn remove_new(store: Store, target: folder::Target) {
+    volume::look();
     // What went wrong before is what is told, so nothing is said of what cannot be removed.
     let _ = store.discard();
     target.give_up();

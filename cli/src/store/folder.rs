@@ -11,7 +11,9 @@ use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::format::header::{FileKind, Header, LENGTH};
 use varvite::irmin_pack as irmin;
-use varvite::{Error, Result};
+use varvite::{Error, Kind, Result};
+
+use crate::system::volume;
 
 /// The folder as a disk; `Missing` without it.
 pub fn disk(folder: &Path) -> Result<Arc<OsDisk>> {
@@ -36,18 +38,22 @@ pub struct Target {
     made: Vec<PathBuf>,
     /// Whether nothing was in it.
     was_empty: bool,
+    /// Whether a process has made a store in it before, or begun to.
+    had_lock: bool,
 }
 
 impl Target {
     /// The folder, and the disk in it.
     pub fn create(folder: &Path) -> Result<(Self, Arc<OsDisk>)> {
+        expect_no_dead_link(folder)?;
         let is_new = |it: &&Path| !it.as_os_str().is_empty() && !it.exists();
         let made = folder.ancestors().take_while(is_new).map(Path::to_owned).collect();
         let was_empty = match fs::read_dir(folder) {
             Ok(mut names) => names.next().is_none(),
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,
         };
-        let target = Target { folder: folder.to_owned(), made, was_empty };
+        let had_lock = folder.join(LOCK).exists();
+        let target = Target { folder: folder.to_owned(), made, was_empty, had_lock };
         match OsDisk::create(folder) {
             Ok(disk) => Ok((target, disk)),
             Err(error) => {
@@ -55,6 +61,11 @@ impl Target {
                 Err(error)
             }
         }
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Leaves no folder behind that is new and has nothing in it.
@@ -65,14 +76,60 @@ impl Target {
     }
 
     /// The same, and nothing of a copy that did not come to its end, as on a full disk: somebody would take it for a
-    /// damaged store. What has become a store stays, and so does all in a folder that had anything in it before.
-    pub fn take_back(self) {
-        let is_store = ["session", "control"].iter().any(|name| self.folder.join(name).exists());
-        if self.was_empty && !is_store {
-            remove_parts(&self.folder);
+    /// damaged store. What has become a store stays, so does all in a folder that had anything in it before, and so does
+    /// what another process makes here, because of which this one has failed or not.
+    pub fn take_back(self, error: &Error) {
+        self.remove_own(error, |folder| {
+            ["session", "control"].iter().any(|name| folder.join(name).exists())
+        });
+        self.give_up();
+    }
+
+    /// The same of a store that this process has made here, whole or not, where it is the disk that failed.
+    pub fn take_back_made(self, error: &Error) {
+        if error.kind() == Kind::Io {
+            self.remove_own(error, |_| false);
         }
         self.give_up();
     }
+
+    fn remove_own(&self, error: &Error, stays: impl Fn(&Path) -> bool) {
+        // Asked for while it is full.
+        volume::look();
+        if matches!(error.kind(), Kind::Locked | Kind::Exists) || !self.was_empty && self.had_lock {
+            return;
+        }
+        // Whoever has it makes a store here.
+        let disk = OsDisk::new(&self.folder);
+        let holder = format!("process {}", std::process::id());
+        let held = disk.and_then(|disk| disk.lock(LOCK, &holder));
+        if held.as_ref().is_err_and(|error| error.kind() == Kind::Locked) || stays(&self.folder) {
+            return;
+        }
+        if self.was_empty {
+            // Whoever looks meanwhile finds a store that is only being made.
+            for (name, mark) in [("control", "half-made"), ("session", "session.tmp")] {
+                let _ = fs::rename(self.folder.join(name), self.folder.join(mark));
+            }
+            remove_parts(&self.folder);
+        } else {
+            let _ = fs::remove_file(self.folder.join(LOCK));
+        }
+    }
+}
+
+/// Held by who writes to a store, or makes one.
+const LOCK: &str = "lock";
+
+/// `Missing` when `folder`, in which something is to be made, is a link to what is not there.
+pub fn expect_no_dead_link(folder: &Path) -> Result<()> {
+    if folder.is_symlink() && !folder.exists() {
+        let shown = folder.display();
+        return Err(Error::missing(format!(
+            "{shown} is a link that leads nowhere: make the folder that it leads to, or choose another place"
+        )));
+    }
+    Ok(())
 }
 
 /// Removes what a store has that is only being made. What says so of the rest comes last, and so does what keeps others
@@ -105,7 +162,7 @@ fn remove_parts(folder: &Path) {
         "half-copied.tmp",
         "session.tmp",
         "half-made",
-        "lock",
+        LOCK,
     ] {
         let _ = fs::remove_file(folder.join(name));
     }
@@ -138,9 +195,14 @@ pub fn is_context(folder: &Path) -> bool {
         || is_lower(folder)
 }
 
-/// Whether the folder has old commits that a context has moved there, and is no store.
+/// Whether the folder has old commits that a context has moved there, and is no store. Chunks that are damaged, or of two
+/// histories, are that too: whoever opens them says what is wrong.
 pub fn is_lower(folder: &Path) -> bool {
-    disk(folder).is_ok_and(|disk| Store::is_lower_folder(&*disk).is_ok_and(|found| found))
+    let is_wrong = |error: &Error| matches!(error.kind(), Kind::Corrupt | Kind::Invalid);
+    disk(folder).is_ok_and(|disk| match Store::is_lower_folder(&*disk) {
+        Ok(found) => found,
+        Err(error) => is_wrong(&error),
+    })
 }
 
 /// The stores that the first and the last chunk in a folder say they are of, as far as they can be read; `None` where
@@ -201,4 +263,40 @@ pub fn temporary_in(folder: &Path) -> Result<tempfile::TempDir> {
         let error = std::io::Error::from(error.kind());
         Error::io("make a folder in", &folder.display().to_string(), error)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stays in a folder that was empty when a copy into it began, and in which another process has begun one since.
+    fn left(error: &Error, is_held: bool) -> Vec<String> {
+        let temporary = tempfile::tempdir().expect("a folder");
+        let folder = temporary.path().join("o");
+        let (target, disk) = Target::create(&folder).expect("it is made");
+        let other = OsDisk::new(&folder).expect("it is there");
+        let held = is_held.then(|| other.lock(LOCK, "another").expect("nobody else has it"));
+        for name in ["half-made", "0000-000000.pack"] {
+            fs::write(folder.join(name), "of another").expect("it has room");
+        }
+        target.take_back(error);
+        drop(held);
+        let mut names = disk.list("").unwrap_or_default();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn what_another_process_makes_in_the_same_folder_is_not_taken_back() {
+        let full = || Error::io("write", "it", std::io::ErrorKind::StorageFull.into());
+        let all = ["0000-000000.pack", "half-made", "lock"];
+        assert_eq!(left(&full(), true), all);
+        let refused = |kind| Error::new(kind, "another makes one there");
+        assert_eq!(left(&refused(Kind::Locked), true), all);
+        // Between two of its steps, too.
+        for kind in [Kind::Locked, Kind::Exists] {
+            assert_eq!(left(&refused(kind), false), all[..2]);
+        }
+        assert_eq!(left(&full(), false), [""; 0]);
+    }
 }

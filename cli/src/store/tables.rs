@@ -21,6 +21,7 @@ use super::folder::{self, Target};
 use crate::advice::{CONTEXT_LOG, PUT, RESTORE};
 use crate::print;
 use crate::progress;
+use crate::system::volume;
 use crate::text::joined;
 
 /// What the heads' names start with.
@@ -95,7 +96,7 @@ pub fn open_or_make(folder: &Path, options: SessionOptions) -> Result<(Session, 
             open(folder, options).map(|session| (session, None))
         }
         Err(error) => {
-            target.give_up();
+            target.take_back(&error);
             Err(error)
         }
     }
@@ -301,6 +302,7 @@ fn restorable_from(
 /// First it is marked as one that is not made yet, so that whoever reads it finds none instead of a damaged one,
 /// and whoever makes one here, should this process be killed meanwhile, clears what is left.
 pub fn remove_new(session: Session, folder: &Path, target: Target) {
+    volume::look();
     remove_marked(folder, &mut || true);
     drop(session);
     target.give_up();

@@ -6,11 +6,39 @@ use std::path::{Path, PathBuf};
 
 use varvite::{Error, Kind, Result};
 
-/// Writes a file that must not be there: what somebody named by mistake stays what it is, and no half of one is left.
+/// Writes a file that must not be there: what somebody named by mistake stays what it is, and no half of one is left. It
+/// gets its name once it is whole.
 pub fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = NewFile::create(path)?;
-    file.write(bytes)?;
-    file.finish()
+    if path.symlink_metadata().is_ok() {
+        return Err(is_there(path));
+    }
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".varvite-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // As any file that is made.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    let Ok(mut file) = builder.tempfile_in(folder.unwrap_or(Path::new("."))) else {
+        // By its own name at once, which says best why none can be made there.
+        let mut file = NewFile::create(path)?;
+        file.write(bytes)?;
+        return file.finish();
+    };
+    let written = file.as_file_mut().write_all(bytes);
+    let named = written.and_then(|()| file.persist_noclobber(path).map_err(|it| it.error));
+    named.map(drop).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => is_there(path),
+        _ => Error::io("write", &path.display().to_string(), error),
+    })
+}
+
+fn is_there(path: &Path) -> Error {
+    let name = path.display();
+    let detail = format!("{name} is there already: name another file, or remove it");
+    Error::new(Kind::Exists, detail)
 }
 
 /// Such a file, written in parts. Unless it is finished, it goes when it is dropped.
@@ -29,10 +57,7 @@ impl NewFile {
                 let (path, file) = (path.to_owned(), BufWriter::new(file));
                 Ok(NewFile { path, file, is_whole: false })
             }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let detail = format!("{name} is there already: name another file, or remove it");
-                Err(Error::new(Kind::Exists, detail))
-            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(is_there(path)),
             Err(error) => Err(Error::io("make", &name, error)),
         }
     }

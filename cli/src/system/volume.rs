@@ -5,6 +5,8 @@ mod unix;
 
 use std::error::Error as _;
 use std::io;
+#[cfg(unix)]
+use std::sync::Mutex;
 
 use varvite::Error;
 
@@ -20,11 +22,29 @@ fn kind(error: &Error) -> Option<io::ErrorKind> {
     None
 }
 
+/// Which volume was full when it was last looked for.
+#[cfg(unix)]
+static SEEN: Mutex<Option<String>> = Mutex::new(None);
+
+/// Looks which volume is full, for whoever removes what may have filled it before the error is told.
+pub fn look() {
+    #[cfg(unix)]
+    if let (Ok(mut seen), Some(full)) = (SEEN.lock(), unix::full()) {
+        *seen = Some(full);
+    }
+}
+
+/// The volume that is full, or was when something was removed from it.
+#[cfg(unix)]
+fn full() -> Option<String> {
+    SEEN.lock().ok().and_then(|mut seen| seen.take()).or_else(unix::full)
+}
+
 /// `error` with the volume that is full, or the limit of files that it ran into.
 pub fn named(error: Error) -> Error {
     let named: Option<String> = match kind(&error) {
         #[cfg(unix)]
-        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => unix::full(),
+        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => full(),
         #[cfg(unix)]
         Some(io::ErrorKind::FileTooLarge) => unix::limit(),
         _ => None,

@@ -42,6 +42,8 @@ mod irmin_migrate;
 mod irmin_snapshots;
 /// JSON of every command, as its schema says.
 mod json;
+/// What commands that fail leave behind, and whose.
+mod leftovers;
 /// Damage beside damage, pipes that are closed, and files that are larger than memory.
 mod limits;
 /// `table` on live tables; `info`.

@@ -11,6 +11,8 @@
 //!
 //! Format document: `docs/format/append.md`.
 
+mod chain;
+
 use std::sync::Arc;
 
 use crate::disk::memory::MemoryDisk;
@@ -20,6 +22,8 @@ use crate::format::checksum::{crc, crc_append};
 use crate::format::codec::Encoder;
 use crate::format::header::{self, FileKind, Header};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+
+pub(crate) use chain::expect_chain;
 
 /// Bytes of a record before its payload.
 pub const HEAD: usize = 28;

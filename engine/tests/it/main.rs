@@ -19,6 +19,7 @@ mod backup; // live tables of one moment in another folder: crashes, faults, ref
 mod batch_ranges; // ranges that a batch deletes among other operations; batches that are joined
 mod beside; // readers, checks and inspections at every call of a writer, and the other way round
 mod blobs; // values beside the runs: copied by no merge, held, streamed, travelling, damaged
+mod check_batches; // a check of a context tells every byte of the pack that is not what it was
 mod check_beside; // checks beside a writer that replaces what is checked, and lost files
 mod check_parts; // checks of a part, and in parts, find what one check of everything finds
 mod collect_any_tree; // collections beside commits of trees of any age, grafts, readers, openings: against maps

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Fault, SimDisk};
+use varvite::disk::{Access, Disk, Mode};
 use varvite::{Batch, Kind, Session, SessionOptions, SnapshotContent, Table, TableOptions, Verify};
 
+use crate::hooked_disk::{Call, HookedDisk};
 use crate::story::{ACTS, Act, Story, assert_reopens, equal, opening, options};
 
 /// A session in memory with the story's snapshots "three" and "four", which have merges under way.
@@ -85,6 +86,27 @@ fn a_failing_call_leaves_nothing_of_an_export() {
         }
     }
     assert!(failed > 30, "{failed}");
+}
+
+/// What somebody puts where the file `session` would be stays, if that does not get its name.
+#[test]
+fn a_failing_export_takes_nothing_of_anybody_else() {
+    let (disk, _) = source();
+    let session = reader(&disk);
+    let sim = SimDisk::new(3);
+    let inner = Arc::clone(&sim);
+    let target = HookedDisk::new(Arc::clone(&sim) as Arc<dyn Disk>, move |call, path| {
+        if call == Call::Rename && path == "session.tmp" {
+            let file = inner.open("session", Mode::Create, Access::Buffered).unwrap();
+            file.write_at(0, b"mine").unwrap();
+            inner.fail_at(1, Fault::Rename);
+        }
+    });
+    let target = target as Arc<dyn Disk>;
+    let error = session.export_snapshot("four", &target, Verify::Quick).unwrap_err();
+    assert_eq!(error.kind(), Kind::Io, "{error}");
+    assert_eq!(sim.bytes("session").unwrap(), b"mine");
+    assert!(sim.list("segments").unwrap().is_empty());
 }
 
 #[test]

@@ -362,7 +362,7 @@ fn walk(arguments: &Folder, store: &Store, part: &Part) -> Result<(Walk, Checked
 
 /// The same once more, where a writer beside this has collected or cleared meanwhile: then what is not there is no damage.
 fn walk_beside(arguments: &Folder, part: &Part) -> Result<(Store, Walk, Checked)> {
-    let mut store = arguments.open()?;
+    let mut store = arguments.open().map_err(|error| as_damage(arguments, error))?;
     for _ in 1..ATTEMPTS {
         let outcome = walk(arguments, &store, part);
         let is_suspect = match &outcome {
@@ -376,6 +376,15 @@ fn walk_beside(arguments: &Folder, part: &Part) -> Result<(Store, Walk, Checked)
     }
     let (walk, checked) = walk(arguments, &store, part)?;
     Ok((store, walk, checked))
+}
+
+/// Files of another store among those of this one are damage to who checks it, as they are in a store of tables.
+fn as_damage(arguments: &Folder, error: Error) -> Error {
+    let is_own = arguments.store.join("control").is_file() && arguments.lower().is_none();
+    if error.kind() == Kind::Invalid && is_own {
+        return Error::new(Kind::Corrupt, error.detail());
+    }
+    error
 }
 
 /// What changes when a writer takes something away.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use varvite::context::{CollectPhase, CollectStatus, Keep, Store};
+use varvite::context::{CollectPhase, CollectStatus, CommitHash, Keep, Store};
 use varvite::{Error, Kind, Result};
 
 use super::look::nothing;
@@ -144,7 +144,7 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
     let target = to.as_ref().map(|target| commit(store, target)).transpose()?;
     let keep = match (keep, since) {
         (Some(count), _) => Some(Keep::Newest(*count)),
-        (None, Some(since)) => Some(Keep::Since(date::parse(since)?)),
+        (None, Some(since)) => Some(Keep::Since(kept_since(store, since)?)),
         (None, None) => None,
     };
     if let Some(nth) = every {
@@ -155,6 +155,25 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
         (None, Some(keep)) => store.collect_keeping(&keep),
         (None, None) => unreachable!("it is told what to keep"),
     }
+}
+
+/// The date that `text` says. `Invalid` where no commit is from then or later: a slip of the year would take all of the
+/// history.
+fn kept_since(store: &Store, text: &str) -> Result<i64> {
+    let since = date::parse(text)?;
+    let Some(newest) = store.last_commit()? else { return Ok(since) };
+    let newest = store.commit_info(&newest)?.date;
+    let others = || store.log(usize::MAX).into_iter().flatten();
+    let is_kept =
+        |commit: CommitHash| store.commit_info(&commit).is_ok_and(|info| info.date >= since);
+    if newest >= since || others().any(is_kept) {
+        return Ok(since);
+    }
+    Err(Error::invalid(format!(
+        "no commit is from {} or later, the newest is from {}: give an earlier date, or --keep 1 to keep that one alone",
+        date::iso(since),
+        date::iso(newest)
+    )))
 }
 
 fn run(arguments: &Run, format: Format) -> Outcome {

@@ -5,18 +5,19 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
-use varvite::Result;
 use varvite::context::{Durability, Options, Store};
 use varvite::disk::Disk;
 use varvite::irmin_pack as irmin;
+use varvite::{Error, Kind, Result};
 
 use super::scratch::Scratch;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::context::{Folder, Foreign, commit, remove_new};
-use crate::store::folder::{Target, apart, disk};
+use crate::store::folder::{Target, apart, disk, expect_no_dead_link};
 use crate::system::measure::peak_rss_bytes;
+use crate::system::volume;
 
 /// Copy commits of a store of Irmin into one of ours
 #[derive(Debug, Args)]
@@ -142,6 +143,11 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
     let store = arguments.from.open_with(small())?;
     let total = store.stats().commits;
     apart(&arguments.from.store, &arguments.to)?;
+    expect_no_dead_link(&arguments.to)?;
+    if arguments.to.is_file() {
+        let shown = arguments.to.display();
+        return Err(Error::invalid(format!("{shown} is a file, where a folder is needed")).into());
+    }
     let scratch = Scratch::take(&arguments.to)?;
     let (made, disk) = Target::create(&arguments.to)?;
     let target: Arc<dyn Disk> = disk;
@@ -153,6 +159,12 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
         })
     });
     bar.finish();
+    if done.as_ref().is_err_and(|error| error.kind() == Kind::Io) {
+        volume::look();
+        // It may have come to be a store with the last step, which failed.
+        let control = arguments.to.join("store.control");
+        let _ = std::fs::rename(&control, control.with_extension("control.tmp"));
+    }
     let removed = scratch.finish();
     // What it wrote is gone with the scratch folder.
     let done = done.inspect_err(|_| made.give_up())?;

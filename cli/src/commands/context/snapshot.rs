@@ -24,6 +24,7 @@ use crate::progress::{Progress, Unit, is_quiet};
 use crate::store::context::{Folder, commit, remove_new};
 use crate::store::folder::{self, Target, temporary, temporary_in};
 use crate::system::measure::{cpu_ns, peak_rss_bytes};
+use crate::system::volume;
 use crate::text::Notations;
 
 /// Memory for each of the caches and buffers of a store, in bytes: what is moved is read once.
@@ -258,8 +259,16 @@ fn export(arguments: &Export, format: Format) -> Outcome {
     let options = CommitFileOptions { zstd_level: arguments.compress };
     let (disk, name) = place(&arguments.file)?;
     let disk: Arc<dyn Disk> = disk;
+    let was_there = arguments.file.exists();
     let file = watched("exporting", |watch| {
         store.export_commits_watched(&commits, options, &disk, &name, watch)
+    });
+    let file = file.inspect_err(|error| {
+        // It has its name, and the disk does not say that it keeps it.
+        if error.kind() == Kind::Io && !was_there {
+            volume::look();
+            let _ = std::fs::remove_file(&arguments.file);
+        }
     })?;
     Said::of("exported", &file).show(format)
 }

@@ -13,7 +13,6 @@ use varvite::context::CommitHash;
 use varvite::context::{
     CommitInfo, Configuration, Conflict, Index, Limits, Merge, Options, Resolution, Store, Tree,
 };
-use varvite::disk::os::OsDisk;
 use varvite::{Error, Kind, Result};
 
 use super::look::nothing;
@@ -27,6 +26,7 @@ use crate::progress::{Progress, Unit};
 use crate::store::context::{
     Folder, Target, branch_name, check_branch_name, commit, open_to_write, text,
 };
+use crate::store::folder;
 use crate::text::date;
 use crate::text::{self, Notation, Notations, put_name, put_path};
 
@@ -203,7 +203,9 @@ pub fn create(arguments: &Create, format: Format) -> Outcome {
         index: if arguments.always { Index::Always } else { Index::Minimal },
         ..Options::default()
     };
-    Store::create(OsDisk::create(&arguments.store)?, options)?.close()?;
+    let (target, disk) = folder::Target::create(&arguments.store)?;
+    let made = Store::create(disk, options).and_then(Store::close);
+    made.inspect_err(|error| target.take_back_made(error))?;
     match format {
         Format::Json => {
             let mut said = json!({});
@@ -416,16 +418,26 @@ fn list(folder: &Folder, format: Format) -> Outcome {
     let (mut all, mut rows) = (serde_json::Map::new(), Vec::new());
     for (name, commit) in store.branches() {
         let name = Notation::Text.show(&name);
-        let info = store.commit_info(&commit)?;
+        let info = match store.commit_info(&commit) {
+            Ok(info) => Some(info),
+            // Which commit it is, is known without the folder that has it.
+            Err(error) if error.kind() == Kind::Missing && store.archived_bytes() > 0 => None,
+            Err(error) => return Err(error.into()),
+        };
         let shown = text(&commit);
-        let message = Notation::Text.show(&info.message);
+        let message = info.as_ref().map(|info| Notation::Text.show(&info.message));
+        let when = info.as_ref().map(|info| info.date);
         let mut row = json!({
-            "branch": name, "commit": shown, "commit_hash": shown, "date": info.date,
-            "date_iso": date::iso(info.date), "message": message,
+            "branch": name, "commit": shown, "commit_hash": shown, "date": when,
+            "date_iso": when.map(date::iso), "message": message, "message_text": null, "message_hex": null,
         });
-        text::put_both(&mut row, "message", &info.message);
+        if let Some(info) = &info {
+            text::put_both(&mut row, "message", &info.message);
+        }
         rows.push(row);
-        table.add_row(vec![name.clone(), shown.clone(), date::iso(info.date), message]);
+        let message = message.unwrap_or_else(|| "is in the lower folder: give --lower".to_owned());
+        let when = when.map_or_else(|| "-".to_owned(), date::iso);
+        table.add_row(vec![name.clone(), shown.clone(), when, message]);
         all.insert(name, shown.into());
     }
     records::columns(&BRANCHES_LISTED)?;

@@ -76,7 +76,7 @@ pub fn run(dir: &Path, out: &Path, lower: Option<&Path>, format: Format) -> Outc
         bar.set(passed);
         Ok(())
     });
-    let found = repaired.inspect_err(|_| made.take_back())?;
+    let found = repaired.inspect_err(|error| made.take_back(error))?;
     bar.finish();
     let report = report(found);
     let verdict = Verdict::sound(report.whole);

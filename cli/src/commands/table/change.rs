@@ -352,7 +352,19 @@ impl Change {
 
     /// Saves everything as the next head, then removes the heads before it; live tables are durable
     /// when the session is closed.
+    ///
+    /// A store that was made for it goes again where that fails.
     pub fn save(mut self) -> Result<Saved> {
+        let made = self.made.take().map(|target| (self.session.clone(), target));
+        let saved = self.save_all();
+        if let (Err(_), Some((session, target))) = (&saved, made) {
+            let folder = target.folder().to_owned();
+            tables::remove_new(session, &folder, target);
+        }
+        saved
+    }
+
+    fn save_all(mut self) -> Result<Saved> {
         let (mut saved, left) = (None, self.left()?);
         if self.becomes_live {
             for table in self.snapshot.tables.iter_mut().filter(|table| !table.is_live()) {

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use varvite::{Error, SessionOptions, Snapshot, SnapshotContent, SnapshotInfo, Table, Verify};
+use varvite::{
+    Error, Kind, SessionOptions, Snapshot, SnapshotContent, SnapshotInfo, Table, Verify,
+};
 
 use super::change::LABEL;
 use crate::advice::{DROP, RESTORE};
@@ -238,7 +240,13 @@ fn create_of(arguments: &Create, is_live: bool, format: Format) -> Outcome {
 fn delete(arguments: &Named, format: Format) -> Outcome {
     let session = tables::open(&arguments.store, SessionOptions::default())?;
     let newest = tables::heads(&session)?.pop().map(|(_, name)| name);
-    if newest.as_ref() == Some(&arguments.name) && !tables::is_live(&session)? {
+    let is_state = newest.as_ref() == Some(&arguments.name) && !tables::is_live(&session)?;
+    // Of one that is damaged nothing can be taken over, and those before it are hidden by it.
+    let is_whole = || match tables::snapshot_to_pass_on(&session, &arguments.name) {
+        Err(error) => !matches!(error.kind(), Kind::Corrupt | Kind::Missing),
+        Ok(_) => true,
+    };
+    if is_state && is_whole() {
         session.close()?;
         return Err(Error::invalid(format!(
             "{} is the newest state of the store, which would be gone: {DROP} drops a table of it, and {RESTORE} takes \

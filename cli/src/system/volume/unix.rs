@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rustix::fs::statvfs;
+use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::SIGXFSZ;
 
@@ -38,12 +38,16 @@ fn volume(path: &Path) -> Option<Volume> {
     Some(Volume { mount, bytes: bytes(numbers.f_blocks), available: bytes(numbers.f_bavail) })
 }
 
+fn is_read_only(path: &Path) -> bool {
+    statvfs(path).is_ok_and(|numbers| numbers.f_flag.contains(StatVfsMountFlags::RDONLY))
+}
+
 /// The volumes of what `arguments` may name, as they are typed in the folder `here`. What failed may have been removed
 /// already, so the folder that it was in counts, too: that of a name without a folder is `here`.
 fn named(here: &Path, arguments: impl Iterator<Item = PathBuf>) -> Vec<Volume> {
     let mut found: Vec<Volume> = Vec::new();
-    // A device takes no room where its name is.
-    let is_stored = |path: &&Path| path.is_dir() || path.is_file();
+    // A device takes no room where its name is, and what is only read cannot be full.
+    let is_stored = |path: &&Path| (path.is_dir() || path.is_file()) && !is_read_only(path);
     for path in std::iter::once(here.to_owned()).chain(arguments.map(|path| here.join(path))) {
         let volume = path.ancestors().find(|it| it.exists()).filter(is_stored).and_then(volume);
         // Some systems show things as files that are on no disk.

@@ -122,6 +122,17 @@ impl Store {
         Ok(())
     }
 
+    /// `Invalid` when `lower` is not the folder of this store, or has not what was moved last.
+    fn expect_own(&self, control: &Control, lower: &dyn Disk) -> Result<()> {
+        let (store, epoch) = (control.store, control.epoch);
+        let last = control.chunks.iter().rfind(|row| row.state == State::Lower);
+        if last.is_some_and(|row| volume::is_of(lower, store, epoch, row.number)) {
+            return Ok(());
+        }
+        volume::expect_room(lower, store, epoch)?;
+        self.expect_archive(control, lower)
+    }
+
     fn move_chunks(
         &mut self,
         to: State,
@@ -146,6 +157,10 @@ impl Store {
         }
         volume::expect_no_store(&*lower)?;
         if most == 0 || next(&writer.control.chunks).is_none() {
+            if most > 0 && to == State::Lower {
+                // That all is there already is said of the right folder alone.
+                self.expect_own(&writer.control, &*lower)?;
+            }
             return Ok(0);
         }
         let alone = volume::lock(&lower)?;

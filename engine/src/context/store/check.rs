@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Store;
-use crate::context::files::chunk::{Opening, Seal};
+use crate::context::files::chunk::{Opening, Place, Seal};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::commit::CommitBody;
 use crate::context::files::control::Control;
@@ -16,7 +16,7 @@ use crate::context::pieces::digest;
 use crate::context::pieces::entry;
 use crate::context::pieces::node::{Body, Embedded, Load, Node, Slot, Target};
 use crate::error::{Error, Kind, Result};
-use crate::file::append::Position;
+use crate::file::append::{self, Position};
 
 /// What was checked, and found right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,7 +119,8 @@ pub const FAULTS_MAX: usize = 10;
 
 impl Store {
     /// Recomputes the hash of every commit, directory and value that the store's commits reach, and
-    /// looks each up in the index. `Corrupt` at the first that is wrong. Nothing that the handle has in
+    /// looks each up in the index; then reads the batches of the pack that no collection has rewritten, whatever is in them.
+    /// `Corrupt` at the first that is wrong. Nothing that the handle has in
     /// memory of the pack is believed: each record is read once for itself and once for its parent, where
     /// the 16 MiB of memory that the check takes do not have it. Keeps 10 to 20 bytes for each beside that.
     pub fn check(&self) -> Result<Checked> {
@@ -128,7 +129,8 @@ impl Store {
 
     /// A part of [`Store::check`]: of the commits as [`Store::log`] gives them, `most` from `from` on, or from the newest
     /// on; with the commit that the next part begins with, if one is left. All parts together find what the whole
-    /// finds. Each reads the records of the commits before its own too, and nothing that these hold. `Missing` when
+    /// finds. Each reads the records of the commits before its own too, and nothing that these hold; the last one reads the
+    /// batches. `Missing` when
     /// `from` is none of them.
     ///
     /// ```
@@ -163,6 +165,7 @@ impl Store {
             return history.check(from, most);
         }
         let pack = &self.pack.uncached(&self.options);
+        let end = self.place();
         let mut chunks = Chunks::of(self, pack, from.is_none())?;
         let mut checked = Checked::default();
         let mut seen = HashSet::new();
@@ -195,7 +198,30 @@ impl Store {
             return Err(Error::missing(detail));
         }
         chunks.pass(0)?;
+        self.check_batches(pack, end)?;
         Ok((checked, None))
+    }
+
+    /// `Corrupt` where what a chunk has up to `end` is not as it was written, be it nothing that a commit needs: its batches
+    /// say what was durable, and branches are there where the control file is lost.
+    fn check_batches(&self, pack: &Pack, end: Place) -> Result<()> {
+        for base in pack.chunks().into_iter().map(|chunk| chunk.base) {
+            pack.beside_swaps(|| {
+                // Of a chunk that was collected its mapping says what is there.
+                let Some(chunk) = pack.chunk(base).filter(|chunk| chunk.is_whole()) else {
+                    return Ok(());
+                };
+                let last = (chunk.number == end.chunk)
+                    .then_some((end.position.offset, end.position.chain));
+                let Some((end, chain)) = last.or(chunk.sealed().map(|it| (chunk.end(), it))) else {
+                    // It began since.
+                    return Ok(());
+                };
+                append::expect_chain(&*pack.files.get(&chunk)?, chunk.identity, end, chain)
+            })
+            .map_err(|error| self.judged(error))?;
+        }
+        Ok(())
     }
 
     /// An error of a read of what this handle takes for kept: what is not there is damage, unless a writer

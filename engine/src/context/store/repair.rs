@@ -116,7 +116,10 @@ impl Store {
         copy.store.close()?;
         // From here on it is a store.
         target.rename(paths::HALF_MADE, paths::CONTROL)?;
-        target.sync_directory("")?;
+        target.sync_directory("").inspect_err(|_| {
+            // What the caller is told has failed is not to be found as a store.
+            let _ = target.rename(paths::CONTROL, paths::HALF_MADE);
+        })?;
         (repaired.damage, repaired.missing) = wreck.told();
         Ok(repaired)
     }

@@ -101,7 +101,8 @@ impl Claim {
 
     /// Makes the folder none again, after [`Claim::finish`] failed: before anything in it is removed.
     pub fn retract(&self) -> Result<()> {
-        if self.disk.exists(SESSION)? {
+        // Beside the mark it is somebody's who put it there: ours has not got its name.
+        if self.disk.exists(SESSION)? && !self.disk.exists(&mark())? {
             self.disk.rename(SESSION, &mark())?;
             self.disk.sync_directory("")?;
         }

@@ -69,7 +69,7 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
     match moved {
         Ok(moved) => done(&arguments.name, "exported", moved, format),
         Err(error) => {
-            made.take_back();
+            made.take_back(&error);
             Err(tables::holds_already(&arguments.folder, error).into())
         }
     }

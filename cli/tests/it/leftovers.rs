@@ -1,0 +1,291 @@
+//! What commands that fail leave behind, and whose: stores that they made, locks, files of another process; and what is
+//! said of a folder that is not the right one.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use tempfile::TempDir;
+
+use crate::binary::{Ran, command, finish, text};
+use crate::exits::flip;
+
+/// Runs the words of `line` in `folder`.
+fn run(folder: &Path, line: &str) -> Ran {
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut command = command(&words);
+    command.current_dir(folder);
+    finish(command)
+}
+
+/// The same where a file may have so many blocks of 512 bytes.
+fn limited(folder: &Path, line: &str, blocks: u32) -> Ran {
+    let program = env!("CARGO_BIN_EXE_varvite");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &format!("ulimit -f {blocks}; exec {program} {line}")]);
+    shell.current_dir(folder).stdin(Stdio::null());
+    finish(shell)
+}
+
+#[test]
+fn a_store_that_was_made_for_what_failed_is_not_left() {
+    let lines: String = (0..20_000).map(|n| format!("k{n:06},{n:040}\n")).collect();
+    for line in [
+        "table put S t a b --create",
+        "table put S t a b --create --live",
+        "table load S t lines --create",
+        "table load S t lines --create --live",
+        "context create S",
+    ] {
+        let (mut failed, mut blocks) = (0, 0);
+        loop {
+            let folder = TempDir::new().unwrap();
+            let folder = folder.path();
+            fs::write(folder.join("lines"), format!("key,value\n{lines}")).unwrap();
+            let ran = limited(folder, line, blocks);
+            if ran.code == 0 {
+                break;
+            }
+            ran.error(2, &[]);
+            assert!(!folder.join("S").exists(), "{line}, files of {blocks} blocks");
+            failed += 1;
+            blocks = blocks + blocks / 2 + 1;
+        }
+        assert!(failed > 0, "{line}");
+    }
+}
+
+/// On a volume of 16 KiB, where any step may be the one that has no room.
+#[test]
+fn a_full_disk_is_left_empty_and_named() {
+    let mount = TempDir::new().unwrap();
+    let script = r#"
+        cd / && mount -t tmpfs -o size=16k tmpfs "$1" || exit 77
+        for words in "table put $1/s t a b --create" "context create $1/s"; do
+            "$2" $words 2>"$1.said"; echo "code $?"; cat "$1.said"; ls "$1"
+        done; rm "$1.said"
+    "#;
+    let mut shell = std::process::Command::new("unshare");
+    shell.args(["-rm", "sh", "-c", script, "sh", text(mount.path())]);
+    shell.arg(env!("CARGO_BIN_EXE_varvite")).stdin(Stdio::null());
+    let ran = match shell.output() {
+        Ok(output) if ![Some(77), Some(1)].contains(&output.status.code()) => output,
+        _ => {
+            eprintln!("skipped: no small file system can be mounted here");
+            return;
+        }
+    };
+    let out = String::from_utf8(ran.stdout).unwrap();
+    let lines: Vec<_> = out.lines().collect();
+    let [first, said, second, other] = lines[..] else { panic!("something is left: {out}") };
+    assert_eq!([first, second], ["code 2", "code 2"], "{out}");
+    let volume = format!("the full volume is {}", mount.path().canonicalize().unwrap().display());
+    assert!(said.contains(&volume) && other.contains(&volume), "{out}");
+}
+
+#[test]
+fn a_folder_that_was_not_empty_gets_no_lock() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "table put H t a b --create").yes();
+    run(folder, "table snapshot create H keep").yes();
+    run(folder, "table put L t a b --create --live").yes();
+    for line in ["table snapshot export H keep o", "backup L o", "repair H o"] {
+        fs::create_dir_all(folder.join("o/segments")).unwrap();
+        fs::write(folder.join("o/segments/mine"), "x").unwrap();
+        run(folder, line).error(2, &["mine"]);
+        let left: Vec<_> = fs::read_dir(folder.join("o")).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1, "{line}: {left:?}");
+        assert_eq!(fs::read(folder.join("o/segments/mine")).unwrap(), b"x");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_nowhere_is_told_as_that() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "table put L t a b --create --live").yes();
+    run(folder, "context create C").yes();
+    std::os::unix::fs::symlink("nowhere", folder.join("o")).unwrap();
+    fs::write(folder.join("f"), "").unwrap();
+    for line in ["backup L o", "repair L o", "repair C o", "context export-irmin C o"] {
+        run(folder, line).error(2, &["o is a link that leads nowhere"]);
+    }
+    run(folder, "context export-irmin C f").error(2, &["f is a file, where a folder is needed"]);
+    assert!(!folder.join("o.scratch").exists() && !folder.join("f.scratch").exists());
+}
+
+#[test]
+fn old_commits_move_to_the_folder_that_has_the_others() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    for store in ["n", "m"] {
+        run(folder, &format!("context create {store}")).yes();
+        run(folder, &format!("context put {store} main a 1")).yes();
+        run(folder, &format!("context archive {store} --lower {store}-low --end-chunk")).yes();
+        run(folder, &format!("context put {store} main a 2")).yes();
+        run(folder, &format!("context archive {store} --lower {store}-low")).yes();
+    }
+    run(folder, "context archive n --lower n-low").yes();
+    run(folder, "context archive n --lower m-low").error(2, &["belong to another store"]);
+    fs::create_dir(folder.join("empty")).unwrap();
+    for wrong in ["empty", "gone"] {
+        let said = run(folder, &format!("context archive n --lower {wrong}"));
+        said.error(2, &["0000-000000.pack was moved to another folder", wrong]);
+    }
+    assert!(!folder.join("gone").exists());
+    // One that has nothing below takes no other's folder either.
+    run(folder, "context create new").yes();
+    run(folder, "context put new main a 1").yes();
+    run(folder, "context archive new --lower m-low").error(2, &["belong to another store"]);
+}
+
+#[test]
+fn old_commits_that_are_damaged_are_no_absence() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create n").yes();
+    run(folder, "context put n main a 1").yes();
+    run(folder, "context archive n --lower low --end-chunk").yes();
+    run(folder, "context put n main a 2").yes();
+    run(folder, "context archive n --lower low").yes();
+    let chunk = folder.join("low/0000-000000.pack");
+    flip(&chunk, 20);
+    for command in ["info", "check", "context check", "context log"] {
+        let ran = run(folder, &format!("{command} low"));
+        let said = format!("{}{}", ran.out, ran.err);
+        assert!(ran.code == 3 && said.contains("0000-000000.pack is damaged"), "{ran:?}");
+    }
+    let ran = run(folder, "doctor low");
+    assert!(ran.code == 3 && ran.out.contains("is damaged"), "{ran:?}");
+    // Two histories in one folder are none of damage, and no absence either.
+    flip(&chunk, 20);
+    fs::copy(&chunk, folder.join("low/0001-000000.pack")).unwrap();
+    for command in ["info", "check", "context check"] {
+        run(folder, &format!("{command} low")).error(2, &["which are two histories"]);
+    }
+}
+
+#[test]
+fn the_newest_state_can_go_where_it_is_damaged() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "table put S t a 1 --create").yes();
+    run(folder, "table snapshot create S kept").yes();
+    run(folder, "table put S t a 2").yes();
+    run(folder, "table snapshot delete S head-0000000002").error(2, &["newest state"]);
+    flip(&folder.join("S/snapshots/head-0000000002.snapshot"), 60);
+    assert_eq!(run(folder, "table get S t a").code, 3);
+    let ran = run(folder, "table snapshot delete S head-0000000002");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(run(folder, "table get S t a").yes(), "1\n");
+    assert_eq!(run(folder, "check S").code, 0);
+}
+
+#[test]
+fn branches_are_listed_whose_commits_are_below() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create n").yes();
+    run(folder, "context put n main a 1 --message first").yes();
+    run(folder, "context branch set n old main").yes();
+    run(folder, "context archive n --lower low --end-chunk").yes();
+    run(folder, "context put n main a 2 --message second").yes();
+    run(folder, "context archive n --lower low").yes();
+    let listed = run(folder, "context branch list n").yes();
+    assert!(listed.contains("second") && listed.contains("old"), "{listed}");
+    assert!(listed.contains("is in the lower folder: give --lower"), "{listed}");
+    let whole = run(folder, "context branch list n --lower low --format json").json();
+    assert_eq!(run(folder, "context branch list n --format json").json(), whole);
+    let rows = run(folder, "context branch list n --format jsonl").yes();
+    assert!(rows.lines().any(|row| row.contains("\"message\":null")), "{rows}");
+}
+
+#[test]
+fn a_file_of_another_store_is_damage_to_a_check() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    for store in ["a", "b"] {
+        run(folder, &format!("context create {store}")).yes();
+        run(folder, &format!("context put {store} main x 1 --date 2026-01-01")).yes();
+    }
+    for name in ["0000-000000.pack", "control"] {
+        let (own, other) = (folder.join("a").join(name), folder.join("b").join(name));
+        let kept = fs::read(&own).unwrap();
+        fs::copy(other, &own).unwrap();
+        for command in ["check", "context check"] {
+            let said = run(folder, &format!("{command} a"));
+            said.error(3, &["belongs to another store: put the right file in its place"]);
+        }
+        fs::write(&own, kept).unwrap();
+        run(folder, "check a").yes();
+    }
+}
+
+/// A collection that meets damage while it finds out what stays has taken nothing, and is ended.
+#[test]
+fn a_collection_that_cannot_go_on_is_none() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create C").yes();
+    let path = |n: u32| format!("[\"646972\",\"{}\"]", hex(&format!("needle{n:02}")));
+    let line = |n: u32| format!("{{\"path\":{},\"value\":\"{}\"}}\n", path(n), "ab".repeat(40));
+    let lines: String = (0..40).map(line).collect();
+    fs::write(folder.join("paths"), lines).unwrap();
+    run(folder, "context load C main paths").yes();
+    for n in 0..3 {
+        run(folder, &format!("context put C main x{n} 1")).yes();
+    }
+    let pack = folder.join("C/0000-000000.pack");
+    let bytes = fs::read(&pack).unwrap();
+    let at = bytes.windows(8).position(|window| window == b"needle05").unwrap();
+    flip(&pack, at);
+    let error = run(folder, "context collect run C --keep 1");
+    error.error(3, &["nothing is collected: 0000-000000.pack is damaged"]);
+    let status = run(folder, "context collect status C --format json").json();
+    assert_eq!((&status["phase"], &status["kept_commits"]), (&"none".into(), &4.into()));
+    // Without the damage it comes to its end.
+    flip(&pack, at);
+    let said = run(folder, "context collect run C --keep 1").yes();
+    assert!(said.starts_with("3 commits collected, 1 kept"), "{said}");
+}
+
+#[test]
+fn a_date_to_come_keeps_no_commit_and_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create C").yes();
+    for (n, date) in ["2026-01-01", "2026-01-02", "2026-01-03"].iter().enumerate() {
+        run(folder, &format!("context put C main a {n} --date {date}")).yes();
+    }
+    run(folder, "context collect run C --since 2030-01-01")
+        .error(2, &["no commit is from 2030-01-01", "the newest is from 2026-01-03", "--keep 1"]);
+    assert_eq!(run(folder, "context log C").yes().lines().count(), 3);
+    let said = run(folder, "context collect run C --since 2026-01-02").yes();
+    assert!(said.starts_with("1 commit collected, 2 kept"), "{said}");
+}
+
+/// A file that a command makes has its name once it is whole, and the rights of any other.
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_made_is_whole_or_not_there() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "table put S t a 1 --create").yes();
+    let ran = limited(folder, "doctor S --quick --out report", 1);
+    ran.error(2, &["could not write report"]);
+    let names = || fs::read_dir(folder).unwrap().flatten().map(|it| it.file_name());
+    assert_eq!(names().collect::<Vec<_>>(), ["S"]);
+    run(folder, "doctor S --quick --out report").yes();
+    fs::write(folder.join("usual"), "").unwrap();
+    let mode = |name: &str| folder.join(name).metadata().unwrap().permissions().mode();
+    assert_eq!(mode("report"), mode("usual"));
+    run(folder, "doctor S --quick --out report").error(2, &["report is there already"]);
+    run(folder, "doctor S --quick --out none/report").error(2, &["none/report"]);
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
