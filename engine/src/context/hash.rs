@@ -80,9 +80,18 @@ pub fn put_value(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
+/// A value of more bytes is not copied behind its length to be hashed.
+const COPIED: usize = 1 << 12;
+
 /// The hash of a value.
 #[must_use]
 pub fn value(value: &[u8]) -> Hash {
+    if value.len() > COPIED {
+        let mut state = parameters().to_state();
+        return first_32(
+            &state.update(&(value.len() as u64).to_be_bytes()).update(value).finalize(),
+        );
+    }
     let mut bytes = Vec::with_capacity(8 + value.len());
     put_value(&mut bytes, value);
     hash(&bytes)

@@ -31,6 +31,9 @@ pub const HEAD: usize = 28;
 /// The longest payload of a record in bytes.
 pub const PAYLOAD_MAX: usize = 1 << 30;
 
+/// How much memory of what was written is kept for what is written next.
+const KEPT_BYTES: usize = 4 << 20;
+
 /// How much is read at once when a file is scanned.
 const SCAN_BYTES: usize = 256 * 1024;
 
@@ -649,6 +652,13 @@ impl AppendFile {
         self.push_with(|to| to.raw(payload))
     }
 
+    /// The same with a payload of which several places have a part each; takes memory of its length and no more.
+    pub(crate) fn push_parts(&mut self, parts: &[&[u8]]) -> Result<Position> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        self.pushed.reserve_exact(HEAD.saturating_add(length));
+        self.push_with(|to| parts.iter().for_each(|part| to.raw(part)))
+    }
+
     /// The same with a payload that `encode` puts where it is written from, so that it is not copied.
     pub fn push_with(&mut self, encode: impl FnOnce(&mut Encoder)) -> Result<Position> {
         self.file.check_sound()?;
@@ -691,6 +701,10 @@ impl AppendFile {
         std::mem::forget(panicked);
         self.pushed = self.land(flight, outcome, false)?;
         self.pushed.clear();
+        if self.pushed.capacity() > KEPT_BYTES {
+            // What a long record took few others need.
+            self.pushed = Vec::new();
+        }
         Ok(())
     }
 

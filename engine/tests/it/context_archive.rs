@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use varvite::context::{CommitHash, CommitInfo, Index, Options, Store};
+use varvite::context::{CommitHash, CommitInfo, Index, Keep, Options, Store};
 use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
@@ -153,6 +153,46 @@ fn neither_an_opening_nor_what_is_above_touches_the_lower_disk() {
     let store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
     store.checkout(&commits[0]).unwrap().find(&["passing"]).unwrap();
     assert!(lower.calls().reads > calls.reads);
+}
+
+/// What is to stay above is found without what is below: whoever archives each day reads what came since.
+#[test]
+fn what_stays_above_is_found_without_the_lower_disk() {
+    let (upper, mut commits) = made(Index::Minimal, 9);
+    let lower = SimDisk::new(2);
+    let with = Options { pages_bytes: 0, ..options(Index::Minimal, Some(&lower)) };
+    let mut store = open(&upper, with.clone()).unwrap();
+    assert_eq!(store.archive_target(&Keep::Since(2)).unwrap(), Some(commits[2]));
+    store.archive(&commits[3], u64::MAX).unwrap();
+    // One that is older than those before it, as an import brings.
+    let mut tree = store.checkout(&commits[5]).unwrap();
+    tree.add(&["old"], b"1").unwrap();
+    let info = CommitInfo::new(&[commits[5]], 1, "a", "b");
+    commits.push(store.commit(&mut tree, &info).unwrap());
+    store.close().unwrap();
+    let store = open(&upper, with).unwrap();
+    let (above, below) = (upper.calls().reads, lower.calls());
+    for (keep, expected) in [
+        (Keep::Newest(0), 6),
+        (Keep::Newest(1), 6),
+        (Keep::Newest(3), 4),
+        (Keep::Newest(u64::MAX), 3),
+        (Keep::Since(i64::MIN), 3),
+        (Keep::Since(3), 3),
+        (Keep::Since(4), 4),
+        (Keep::Since(5), 5),
+        // None is so young: the newest stays.
+        (Keep::Since(6), 6),
+    ] {
+        assert_eq!(store.archive_target(&keep).unwrap(), Some(commits[expected]), "{keep:?}");
+    }
+    assert_eq!(lower.calls(), below);
+    // Of nine questions, four commits each, with head and body.
+    let reads = upper.calls().reads - above;
+    assert!(reads <= 9 * 4 * 2, "{reads}");
+
+    let empty = Store::create(SimDisk::new(3), options(Index::Minimal, None)).unwrap();
+    assert_eq!(empty.archive_target(&Keep::Since(0)).unwrap(), None);
 }
 
 /// A chunk that somebody read while it was moved is there under its name still, where open files keep theirs. What is refused

@@ -1,6 +1,7 @@
 //! A lower folder by itself, and at another copy of the same store, which has collected: what is found there, what
 //! is refused, through crashes and failures.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -453,6 +454,30 @@ fn a_lower_folder_alone_is_a_history_to_read() {
         assert!(store.commit(&mut tree, &CommitInfo::default()).is_err());
         assert_eq!(lower.calls().of(Fault::Write), writes.of(Fault::Write));
         assert!(Store::is_lower_folder(&*lower).unwrap());
+    }
+}
+
+/// A folder of an archive has many chunks, on a slow disk.
+#[test]
+fn a_lower_folder_alone_opens_each_chunk_once_to_look_at_it() {
+    let (_, lower, _) = copies(Index::Minimal);
+    let opened: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
+    let counted = {
+        let opened = Arc::clone(&opened);
+        HookedDisk::new(Arc::clone(&lower) as Arc<dyn Disk>, move |call, path| {
+            if matches!(call, Call::Open(_)) {
+                *opened.lock().unwrap().entry(path.to_owned()).or_default() += 1;
+            }
+        })
+    };
+    drop(Store::open_lower_folder(counted, options(Index::Minimal, None)).unwrap());
+    let opened = opened.lock().unwrap();
+    let mut names = packs(&lower);
+    assert_eq!(opened.len(), names.len(), "{opened:?}");
+    // The first and the last say besides whose the folder is; the index is made of the commits in each.
+    names.pop();
+    for name in names.iter().skip(1) {
+        assert_eq!(opened[name], 2, "{name}");
     }
 }
 

@@ -108,6 +108,29 @@ fn of_threads_that_begin_at_once_one_has_it_and_the_others_are_told() {
     }
 }
 
+/// Whoever gives the wrong options finds the store as it was, also one that an opening would mend.
+#[test]
+fn a_store_that_was_made_otherwise_is_refused_before_anything_is_written() {
+    let sim = SimDisk::new(7);
+    let mut store = store_on(Arc::clone(&sim) as _).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["a"], b"1").unwrap();
+    store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    drop((tree, store));
+    let found = sim.crash(Crash::Process);
+    let other = Configuration::new(16, 64, ChildOrder::HashBits).unwrap();
+    for options in [
+        Options { index: Index::Always, ..context() },
+        Options { configuration: other, ..context() },
+    ] {
+        let outcome = Store::open_or_create_on(Arc::clone(&found) as _, options);
+        refused(Kind::Invalid, "was made with", outcome);
+    }
+    assert_eq!(found.calls().mutations, 0);
+    store_on(Arc::clone(&found) as _).unwrap();
+    assert!(found.calls().mutations > 0, "an opening has something to write");
+}
+
 /// Another process makes the store at any call before this one has the lock: then it is that one.
 #[test]
 fn a_store_that_somebody_makes_meanwhile_is_opened() {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
-use varvite::context::{CommitHash, Store};
+use varvite::context::{CommitHash, Keep, Store};
 use varvite::disk::os::OsDisk;
 use varvite::irmin_pack as irmin;
 use varvite::{Error, Result};
@@ -142,18 +142,10 @@ fn target(arguments: &Archive, store: &Store) -> Result<Option<CommitHash>> {
     if let Some(named) = &arguments.to {
         return commit(store, named).map(Some);
     }
-    if let Some(since) = &arguments.since {
-        let since = date::parse(since)?;
-        let log = store.log(usize::MAX)?;
-        for hash in log.iter().rev() {
-            if store.commit_info(hash)?.date >= since {
-                return Ok(Some(*hash));
-            }
-        }
-        return store.last_commit();
-    }
-    let keep = usize::try_from(arguments.keep.unwrap_or(1)).unwrap_or(usize::MAX);
-    Ok(store.log(keep)?.pop())
+    store.archive_target(&match &arguments.since {
+        Some(since) => Keep::Since(date::parse(since)?),
+        None => Keep::Newest(arguments.keep.unwrap_or(1)),
+    })
 }
 
 /// Moves a chunk at a time until none is left to move; returns how many.

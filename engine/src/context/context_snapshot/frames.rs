@@ -438,10 +438,39 @@ impl FrameReader {
         Ok(())
     }
 
+    /// Bytes of the frames that go on with a record, up to the one with its byte `enough`. Reads their heads.
+    fn goes_on(&mut self, enough: usize) -> Result<usize> {
+        let (at, number) = (self.at, self.number);
+        let mut bytes = 0;
+        let outcome = loop {
+            match self.head() {
+                Ok(Some(head)) if !head.begins && bytes < enough => {
+                    bytes += head.payload;
+                    self.at += (HEAD + head.stored) as u64;
+                    self.number += 1;
+                }
+                Ok(_) => break Ok(bytes),
+                Err(error) => break Err(error),
+            }
+        };
+        (self.at, self.number) = (at, number);
+        outcome
+    }
+
+    /// Has the rest of the buffer in one of its size and `more` bytes.
+    fn move_rest(&mut self, more: usize) {
+        let mut rest = Vec::with_capacity(self.buffer.len() - self.taken + more);
+        rest.extend_from_slice(&self.buffer[self.taken..]);
+        self.before += self.taken as u64;
+        self.place += self.taken as u64;
+        (self.buffer, self.taken) = (rest, 0);
+    }
+
     /// Calls `take` with the next record, again with more of it where it goes on in another frame; what it
-    /// leaves is the next record.
+    /// leaves is the next record. `whole` says how many bytes one has, if its beginning does.
     pub(super) fn record<T>(
         &mut self,
+        whole: impl Fn(&[u8]) -> Option<usize>,
         mut take: impl FnMut(&mut Decoder<'_>) -> Result<T>,
     ) -> Result<T> {
         if self.taken == self.buffer.len() {
@@ -463,11 +492,9 @@ impl FrameReader {
                         );
                     }
                     self.taken = self.buffer.len() - left;
-                    if left == 0 && self.buffer.capacity() > LONG {
+                    if left <= PAYLOAD_MAX && self.buffer.capacity() > LONG {
                         // What a long record took is wanted for what is made of it.
-                        self.before += self.taken as u64;
-                        self.place += self.taken as u64;
-                        (self.buffer, self.taken) = (Vec::new(), 0);
+                        self.move_rest(0);
                     }
                     return Ok(taken);
                 }
@@ -476,8 +503,19 @@ impl FrameReader {
                     let Some(head) = next.filter(|_| bytes.len() < RECORD_MAX) else {
                         return Err(error);
                     };
-                    // Twice as much each time, so that a record of many frames is not parsed for each of them.
-                    let enough = (2 * bytes.len()).min(RECORD_MAX);
+                    let length = bytes.len();
+                    let enough = match whole(bytes) {
+                        Some(whole) if (length + 1..=RECORD_MAX).contains(&whole) => {
+                            // No more of it than there is, whatever its beginning says.
+                            let more = self.goes_on(whole - length)?;
+                            self.move_rest(more);
+                            whole
+                        }
+                        // It is not for what it lacks that it cannot be taken.
+                        Some(_) => return Err(error),
+                        // Twice as much each time, so that a record of many frames is not parsed for each of them.
+                        None => (2 * length).min(RECORD_MAX),
+                    };
                     self.load(&head)?;
                     while self.buffer.len() - self.taken < enough
                         && let Some(head) = self.head()?.filter(|head| !head.begins)
@@ -550,11 +588,12 @@ mod tests {
         let mut reader = FrameReader::open(disk, FILE)?;
         let mut lengths = Vec::new();
         while reader.finish().is_err() {
-            lengths.push(reader.record(|decoder| {
+            let take = |decoder: &mut Decoder<'_>| {
                 let before = decoder.remaining();
                 while decoder.u8()? != 1 {}
                 Ok(before - decoder.remaining())
-            })?);
+            };
+            lengths.push(reader.record(|_| None, take)?);
         }
         Ok(lengths)
     }

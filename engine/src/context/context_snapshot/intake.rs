@@ -232,7 +232,7 @@ impl Intake {
         loop {
             self.summary.stream_bytes = reader.stream();
             let summary = self.summary;
-            let (offset, record) = reader.record(|decoder| {
+            let (offset, record) = reader.record(whole_length, |decoder| {
                 let start = decoder.clone();
                 let record = match decoder.u8()? {
                     COMMIT => StreamRecord::Commit(commit_body::take(decoder)?),
@@ -676,6 +676,15 @@ fn complete(object: &mut Waiting) -> Result<()> {
         };
     }
     Ok(())
+}
+
+/// How many bytes the record has that begins so, where it is a value.
+fn whole_length(bytes: &[u8]) -> Option<usize> {
+    let (tag, rest) = bytes.split_first()?;
+    let mut decoder = Decoder::new("", 0, rest);
+    let length = decoder.varint().ok().filter(|_| *tag == VALUE)?;
+    let head = bytes.len() - decoder.remaining();
+    Some(usize::try_from(length).unwrap_or(usize::MAX).saturating_add(head))
 }
 
 fn take_item(

@@ -34,8 +34,12 @@ pub(crate) type Objects = HashMap<Hash, u64>;
 /// a tree of any size can be committed and takes no more memory on the way.
 const PIECE_BYTES: usize = 64 << 20;
 
-/// Appends a batch without a commit, and returns where the first record of the next one will be.
-pub(crate) type Sink<'a> = dyn FnMut(&[u8]) -> Result<u64> + 'a;
+/// A value of so many bytes goes to the pack from where it is, with what was gathered before it.
+const LONG_VALUE: usize = 4 << 20;
+
+/// Appends a batch of these bytes, one after the other, without a commit, and returns where the first record of the next
+/// one will be.
+pub(crate) type Sink<'a> = dyn FnMut(&[&[u8]]) -> Result<u64> + 'a;
 
 /// Records being gathered.
 pub(crate) struct Batch<'a> {
@@ -181,9 +185,24 @@ impl<'a> Batch<'a> {
             && let Some(sink) = &mut self.sink
         {
             let bytes = std::mem::replace(&mut self.out, Encoder::new()).finish();
-            self.start = sink(&bytes)?;
+            self.start = sink(&[&bytes])?;
         }
         Ok(())
+    }
+
+    /// Adds the record of a value and returns its logical offset.
+    fn put_value_record(&mut self, value: &[u8], hash: &Hash) -> Result<u64> {
+        let offset = self.next();
+        let Some(sink) = self.sink.as_mut().filter(|_| value.len() >= LONG_VALUE) else {
+            return Ok(self.put(Tag::Value, hash, value));
+        };
+        let mut out = std::mem::replace(&mut self.out, Encoder::new());
+        let sum = record::put_around(&mut out, self.pack.store, offset, Tag::Value, hash, value);
+        self.start = sink(&[out.bytes(), value, &sum])?;
+        if self.known.is_some() {
+            self.fresh.insert(*hash, offset);
+        }
+        Ok(offset)
     }
 
     /// Where an object with this hash is already, in a store that keeps each once.
@@ -371,7 +390,7 @@ impl<'a> Batch<'a> {
         }
         let offset = match self.stored(hash)? {
             Some(offset) => offset,
-            None => self.put(Tag::Value, hash, value),
+            None => self.put_value_record(value, hash)?,
         };
         self.placed.values.insert(value.as_ptr(), offset);
         Ok(())

@@ -356,27 +356,14 @@ impl Files {
 
     /// The end of `chunk`, if it has ended. `Corrupt` when what it says of the file is not so.
     pub(crate) fn read_end(&self, chunk: &Arc<Chunk>) -> Result<Option<Seal>> {
-        if chunk.sealed().is_none() {
-            return Ok(None);
+        let Some(chain) = chunk.sealed() else { return Ok(None) };
+        let (end, file) = (chunk.end(), self.get(chunk)?);
+        let (seal, found) = seal_of(&*file, &chunk.path, chunk.identity, end)?;
+        if found != chain {
+            let place = end.saturating_sub(Seal::BATCH);
+            return Err(Error::corrupt(&chunk.path, place, "the end of the chunk", "other bytes"));
         }
-        let end = chunk.end();
-        let place = end.saturating_sub(Seal::BATCH);
-        let corrupt = || Error::corrupt(&chunk.path, place, "the end of the chunk", "other bytes");
-        let file = self.get(chunk)?;
-        let found = append::position_after(&*file, chunk.identity, place)?;
-        let found = found.filter(|found| found.offset == end).ok_or_else(corrupt)?;
-        let mut payload = vec![0; Seal::BATCH as usize - HEAD];
-        file.read_exact_at(place + HEAD as u64, &mut payload)?;
-        let record = record::split(&chunk.path, place + HEAD as u64, &payload)?;
-        if record.tag != Tag::Seal || record.length != payload.len() {
-            return Err(corrupt());
-        }
-        let seal = Seal::decode(&chunk.path, place, record.body)?;
-        let is_right = seal.length == end
-            && seal.sequence.wrapping_add(1) == found.sequence
-            && crc_append(seal.chain, &payload) == found.chain
-            && chunk.sealed() == Some(found.chain);
-        if is_right { Ok(Some(seal)) } else { Err(corrupt()) }
+        Ok(Some(seal))
     }
 
     /// Of a file that an opening has removed, or another process, while a tree or a reader of before had it closed.
@@ -418,6 +405,26 @@ impl Drop for Files {
     }
 }
 
+/// What is at the end of the chunk in `file`, which should be at byte `end`, and the checksum of that batch. `Corrupt` when
+/// what it says of the file is not so.
+pub(super) fn seal_of(file: &dyn File, path: &str, identity: u64, end: u64) -> Result<(Seal, u32)> {
+    let place = end.saturating_sub(Seal::BATCH);
+    let corrupt = || Error::corrupt(path, place, "the end of the chunk", "other bytes");
+    let found = append::position_after(file, identity, place)?;
+    let found = found.filter(|found| found.offset == end).ok_or_else(corrupt)?;
+    let mut payload = vec![0; Seal::BATCH as usize - HEAD];
+    file.read_exact_at(place + HEAD as u64, &mut payload)?;
+    let record = record::split(path, place + HEAD as u64, &payload)?;
+    if record.tag != Tag::Seal || record.length != payload.len() {
+        return Err(corrupt());
+    }
+    let seal = Seal::decode(path, place, record.body)?;
+    let is_right = seal.length == end
+        && seal.sequence.wrapping_add(1) == found.sequence
+        && crc_append(seal.chain, &payload) == found.chain;
+    if is_right { Ok((seal, found.chain)) } else { Err(corrupt()) }
+}
+
 /// What is found where the next chunk would be.
 #[derive(Debug)]
 pub(crate) enum Found {
@@ -433,32 +440,36 @@ pub(crate) fn look_for(disk: &dyn Disk, store: u64, epoch: u64, number: u64) -> 
     let path = paths::chunk(epoch, number);
     // Not asked for first: a writer that clears the store may remove it meanwhile.
     let Some(file) = open_if_there(disk, &path)? else { return Ok(Found::Nothing) };
+    look_in(&*file, &path, store, paths::chunk_identity(store, epoch, number))
+}
+
+/// The same in `file`, which has the name of the chunk.
+pub(super) fn look_in(file: &dyn File, path: &str, store: u64, identity: u64) -> Result<Found> {
     let mut bytes = [0; header::LENGTH];
     let found = file.read_at(0, &mut bytes)?;
-    let header = Header::expect(&path, &bytes[..found], FileKind::Pack);
+    let header = Header::expect(path, &bytes[..found], FileKind::Pack);
     if header.as_ref().is_err_and(|error| error.kind() == Kind::Version) {
         // What another release wrote is not taken for what a crash left, whatever its first batch is.
         return Err(header.expect_err("as just seen"));
     }
-    let identity = paths::chunk_identity(store, epoch, number);
     if let Ok(header) = &header {
-        expect_place(&path, header, store, identity)?;
+        expect_place(path, header, store, identity)?;
     }
-    match first_batch(&*file, identity)? {
+    match first_batch(file, identity)? {
         Some(payload) => {
             header?;
-            opening(&path, &payload).map(Found::Chunk)
+            opening(path, &payload).map(Found::Chunk)
         }
         None if found < bytes.len() => Ok(Found::Unfinished),
         None => {
             // `Corrupt` when a later batch says that this one had been synced.
-            append::scan(&*file, identity, Position::start(), |_, _| Ok(()))?;
+            append::scan(file, identity, Position::start(), |_, _| Ok(()))?;
             Ok(Found::Unfinished)
         }
     }
 }
 
-fn open_if_there(disk: &dyn Disk, path: &str) -> Result<Option<Arc<dyn File>>> {
+pub(super) fn open_if_there(disk: &dyn Disk, path: &str) -> Result<Option<Arc<dyn File>>> {
     match disk.open(path, Mode::Read, Access::Buffered) {
         Err(error) if error.kind() == Kind::Missing => Ok(None),
         opened => opened.map(Some),

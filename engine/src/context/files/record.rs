@@ -76,19 +76,42 @@ pub(crate) fn put(
     body: &[u8],
 ) {
     let start = out.bytes().len();
-    out.u8(tag as u8);
-    out.varint(body.len() as u64);
-    out.raw(hash);
+    put_head(out, tag, hash, body);
     out.raw(body);
     let sum = checksum(identity, offset, &out.bytes()[start..]);
     out.u32(sum);
 }
 
-fn checksum(identity: u64, offset: u64, bytes: &[u8]) -> u32 {
+/// The same without `body`, which stays where it is; returns what comes behind it.
+pub(crate) fn put_around(
+    out: &mut Encoder,
+    identity: u64,
+    offset: u64,
+    tag: Tag,
+    hash: &Hash,
+    body: &[u8],
+) -> [u8; CRC] {
+    let start = out.bytes().len();
+    put_head(out, tag, hash, body);
+    let head = crc_append(crc_of_place(identity, offset), &out.bytes()[start..]);
+    masked(crc_append(head, body)).to_le_bytes()
+}
+
+fn put_head(out: &mut Encoder, tag: Tag, hash: &Hash, body: &[u8]) {
+    out.u8(tag as u8);
+    out.varint(body.len() as u64);
+    out.raw(hash);
+}
+
+fn crc_of_place(identity: u64, offset: u64) -> u32 {
     let mut place = [0; 16];
     place[..8].copy_from_slice(&identity.to_le_bytes());
     place[8..].copy_from_slice(&offset.to_le_bytes());
-    masked(crc_append(crc(&place), bytes))
+    crc(&place)
+}
+
+fn checksum(identity: u64, offset: u64, bytes: &[u8]) -> u32 {
+    masked(crc_append(crc_of_place(identity, offset), bytes))
 }
 
 /// A record, taken apart.

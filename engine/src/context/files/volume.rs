@@ -192,8 +192,9 @@ pub(crate) fn find(
     let store = files.store();
     let Some(lower) = files.lower() else { return Ok(None) };
     let path = paths::chunk(epoch, number);
-    let opening = match chunk_files::look_for(&**lower, store, epoch, number)? {
-        chunk_files::Found::Nothing => return Ok(None),
+    let Some(file) = chunk_files::open_if_there(&**lower, &path)? else { return Ok(None) };
+    let identity = paths::chunk_identity(store, epoch, number);
+    let opening = match chunk_files::look_in(&*file, &path, store, identity)? {
         chunk_files::Found::Chunk(opening)
             if (opening.epoch, opening.number) == (epoch, number) =>
         {
@@ -204,20 +205,15 @@ pub(crate) fn find(
             return Err(Error::corrupt(&path, place, "the opening of the chunk", "another batch"));
         }
     };
-    let file = lower.open(&path, Mode::Read, Access::Buffered)?;
     let length = file.len()?;
-    let last = length.saturating_sub(Seal::BATCH);
-    let whole = || Error::corrupt(&path, last, "the end of the chunk", "other bytes");
-    let identity = paths::chunk_identity(store, epoch, number);
-    let end = append::position_after(&*file, identity, last)?;
-    let end = end.filter(|end| end.offset == length).ok_or_else(whole)?;
-    chunk_end(opening.base, length).ok_or_else(whole)?;
-    let row =
-        Row { number, count: 1, base: opening.base, length, chain: end.chain, state: State::Lower };
-    let chunk = || Arc::new(Chunk::collected(cache, store, epoch, &row));
-    let seal = files.read_end(&chunk())?.ok_or_else(whole)?;
-    // Another one, whose file is not open.
-    Ok(Some(FoundChunk { opening, seal, row, chunk: chunk() }))
+    let (seal, chain) = chunk_files::seal_of(&*file, &path, identity, length)?;
+    chunk_end(opening.base, length).ok_or_else(|| {
+        let last = length.saturating_sub(Seal::BATCH);
+        Error::corrupt(&path, last, "the end of the chunk", "other bytes")
+    })?;
+    let row = Row { number, count: 1, base: opening.base, length, chain, state: State::Lower };
+    let chunk = Arc::new(Chunk::collected(cache, store, epoch, &row));
+    Ok(Some(FoundChunk { opening, seal, row, chunk }))
 }
 
 /// Epoch and number of the chunks that the folder of `disk` has, in order. None where the folder is that of a store.

@@ -9,6 +9,7 @@ mod attach;
 use std::sync::Arc;
 
 use super::Store;
+use super::collect::Keep;
 use super::tip::{Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Control, Row, State};
@@ -56,6 +57,29 @@ impl Store {
             let old = |row: &&Row| row.state == State::Whole && row.number < line;
             rows.iter().find(old).copied()
         })
+    }
+
+    /// The commit from which on [`Store::archive`] leaves above what `keep` says: the oldest of those that are above. None in
+    /// an empty store. Reads one record for each commit that stays, with a date one for each that is above; what is in
+    /// the lower folder is not read.
+    pub fn archive_target(&self, keep: &Keep) -> Result<Option<CommitHash>> {
+        let chunks = self.pack.chunks();
+        let is_above = |chunk: &&Arc<Chunk>| chunk.state == State::Whole;
+        let edge = chunks.iter().find(is_above).map_or(0, |chunk| chunk.base);
+        let (mut target, mut passed) = (None, 0);
+        let mut offset = self.newest_commit();
+        while offset >= edge.max(1) {
+            let (hash, body) = self.commit_at(offset)?;
+            // Behind one that is older there may be one that is not.
+            if keep.keeps(passed, body.date) {
+                target = Some(hash);
+            } else if matches!(keep, Keep::Newest(_)) {
+                break;
+            }
+            passed += 1;
+            offset = self.commit_before(&body);
+        }
+        target.map_or_else(|| self.last_commit(), |target| Ok(Some(target)))
     }
 
     /// Moves chunks back from [`Options::lower`](crate::context::Options::lower), the newest first, at most `most` of them, and returns how many:

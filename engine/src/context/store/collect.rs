@@ -38,7 +38,7 @@ const PIECE: u64 = 128 * CREDIT;
 /// So many neighbours of which nothing stays go by one swap.
 const GONE_MAX: usize = 4096;
 
-/// Which commits a collection keeps, beside those that branches and pins name.
+/// Which commits a collection keeps, beside those that branches and pins name, and which stay above in an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keep {
@@ -47,6 +47,17 @@ pub enum Keep {
     /// Those from a moment on, in seconds since 1970: all from the oldest commit on that is not older, in the
     /// order in which the store took them.
     Since(i64),
+}
+
+impl Keep {
+    /// Whether a commit of this date is kept to which so many newer ones lead. The newest always is.
+    pub(super) fn keeps(&self, newer: u64, date: i64) -> bool {
+        newer == 0
+            || match self {
+                Keep::Newest(count) => newer < *count,
+                Keep::Since(since) => date >= *since,
+            }
+    }
 }
 
 /// What a collection does.
@@ -176,10 +187,7 @@ impl Store {
         let mut offset = self.newest_commit();
         while offset >= horizon.max(1) {
             let (hash, body) = self.commit_at(offset)?;
-            let stays = match keep {
-                Keep::Newest(count) => passed < (*count).max(1),
-                Keep::Since(date) => passed == 0 || body.date >= *date,
-            };
+            let stays = keep.keeps(passed, body.date);
             // Behind one that goes there may be one that is not older than a date.
             match (stays, keep) {
                 (true, _) => (target, goes) = (Some((offset, hash)), false),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Store;
+use crate::context::files::control::Control;
 use crate::context::options::Options;
 use crate::disk::Disk;
 use crate::disk::os::OsDisk;
@@ -41,7 +42,10 @@ impl Store {
     #[expect(clippy::needless_pass_by_value, reason = "as the other openings take them")]
     pub fn open_or_create_on(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
         let open = |disk: Arc<dyn Disk>| {
-            Self::open(disk, options.clone()).and_then(|store| store.expect_made_with(&options))
+            options.check()?;
+            // Before anything is written to it.
+            expect_made_with(&*disk, &options)?;
+            Self::open(disk, options.clone())
         };
         match open(Arc::clone(&disk)) {
             Err(error) if error.kind() == Kind::Missing => {}
@@ -53,19 +57,19 @@ impl Store {
             created => created,
         }
     }
+}
 
-    /// `Invalid` when the store has other answers than one that is made with `options`.
-    fn expect_made_with(self, options: &Options) -> Result<Store> {
-        let (there, index) = (self.options.configuration, self.options.index);
-        if there == options.configuration && index == options.index {
-            return Ok(self);
-        }
-        Err(Error::invalid(format!(
-            "the store in {} was made with {there:?} and the index {index:?}, and {:?} with {:?} is asked for: give \
-             the options that it has, or choose another folder",
-            self.disk.root(),
-            options.configuration,
-            options.index
-        )))
+/// `Invalid` when the store on `disk` has other answers than one that is made with `options`, `Missing` without one.
+fn expect_made_with(disk: &dyn Disk, options: &Options) -> Result<()> {
+    let Control { configuration, index, .. } = Control::read(disk)?;
+    if configuration == options.configuration && index == options.index {
+        return Ok(());
     }
+    Err(Error::invalid(format!(
+        "the store in {} was made with {configuration:?} and the index {index:?}, and {:?} with {:?} is asked for: \
+         give the options that it has, or choose another folder",
+        disk.root(),
+        options.configuration,
+        options.index
+    )))
 }

@@ -389,7 +389,7 @@ impl Tip {
         self.make_room(pack, &mut index, &mut writer)?;
         let start = writer.next_offset();
         let (roots, among, mut written) = writer.beside_collection(pack, |writer, barrier| {
-            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack);
+            let mut sink = |parts: &[&[u8]]| writer.spill(&*self.disk, parts, pack);
             let batch = Batch::new(pack, start, known.as_ref()).behind(barrier);
             let mut batch = batch.in_pieces(&mut sink);
             let put = |slot| if each { batch.put_alone(slot) } else { batch.put_apart(slot) };

@@ -443,17 +443,28 @@ impl Writer {
         synced: bool,
         pack: &Pack,
     ) -> Result<()> {
+        self.append_parts(disk, &[payload], synced, pack)
+    }
+
+    /// The same, of a batch whose bytes are in several places.
+    fn append_parts(
+        &mut self,
+        disk: &dyn Disk,
+        payload: &[&[u8]],
+        synced: bool,
+        pack: &Pack,
+    ) -> Result<()> {
         debug_assert!(self.sealed.is_none(), "a chunk that has ended is never appended to");
-        let at = self.append.push(payload)?;
+        let at = self.append.push_parts(payload)?;
         if let Err(error) = self.append.write() {
             if !(error.is_no_space() && pack.evicted_hashes.give_up()) {
                 return Err(error);
             }
-            self.append.push(payload)?;
+            self.append.push_parts(payload)?;
             self.append.write()?;
         }
         self.before = at.offset;
-        let bytes = (payload.len() + HEAD) as u64;
+        let bytes = self.append.end().offset - at.offset;
         self.written_bytes += bytes;
         observer::count(pack.meter(), |meter| &meter.bytes_written, bytes);
         if synced {
@@ -464,8 +475,8 @@ impl Writer {
     }
 
     /// Appends one batch without a commit, and returns where the next one's first record will be.
-    pub(super) fn spill(&mut self, disk: &dyn Disk, payload: &[u8], pack: &Pack) -> Result<u64> {
-        self.append(disk, payload, false, pack)?;
+    pub(super) fn spill(&mut self, disk: &dyn Disk, payload: &[&[u8]], pack: &Pack) -> Result<u64> {
+        self.append_parts(disk, payload, false, pack)?;
         Ok(self.next_offset())
     }
 
@@ -647,7 +658,7 @@ impl Spill for Tip {
         self.make_room(pack, &mut index, &mut writer)?;
         let start = writer.next_offset();
         let (offset, mut written) = writer.beside_collection(pack, |writer, barrier| {
-            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack);
+            let mut sink = |parts: &[&[u8]]| writer.spill(&*self.disk, parts, pack);
             let batch = Batch::new(pack, start, known.as_ref()).behind(barrier);
             let mut batch = batch.in_pieces(&mut sink);
             let offset = batch.put_tree(node)?;

@@ -292,7 +292,7 @@ impl Store {
         let start = writer.next_offset();
         let pack = &self.pack;
         let (root, at, mut written) = writer.beside_collection(pack, |writer, barrier| {
-            let mut sink = |bytes: &[u8]| writer.spill(&*self.disk, bytes, pack);
+            let mut sink = |parts: &[&[u8]]| writer.spill(&*self.disk, parts, pack);
             let batch = Batch::new(pack, start, known.as_ref()).behind(barrier);
             let mut batch = batch.in_pieces(&mut sink);
             let root = match tree.root() {
