@@ -313,6 +313,21 @@ fn unfinished_in(
     Ok((bytes > 0).then_some(UnfinishedUpdate { file: path, at, bytes }))
 }
 
+/// The same for whoever reads it part by part, up to `end`; none where its writer has gone on since.
+pub fn unfinished_behind(
+    disk: &dyn Disk,
+    identity: u64,
+    number: u64,
+    end: Position,
+) -> Result<Option<UnfinishedUpdate>> {
+    let said = unfinished_in(disk, identity, number, end.offset)?;
+    if said.is_none() {
+        return Ok(None);
+    }
+    let now = read_part(disk, identity, number, end, 1, &mut |_| Ok(()))?;
+    Ok(said.filter(|_| now.end == end))
+}
+
 /// Whether log file `number` says that it follows itself: a copy has all in it that its tables need, and counts
 /// only where a checkpoint names it. One that is damaged says nothing.
 fn is_alone(disk: &dyn Disk, identity: u64, number: u64) -> Result<bool> {
