@@ -101,6 +101,7 @@ fn remove_parts(folder: &Path) {
         "half-copied.tmp",
         "session.tmp",
         "half-made",
+        "reserve",
         "lock",
     ] {
         let _ = fs::remove_file(folder.join(name));

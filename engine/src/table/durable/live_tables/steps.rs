@@ -163,7 +163,8 @@ impl LiveTables {
     /// Whether a log file is full; then the tables leave their states and call the next.
     pub fn is_checkpoint_due(&self) -> bool {
         let is_due = self.log.as_ref().is_some_and(LogWriter::is_due);
-        is_due || self.is_owed.load(Ordering::Acquire) || self.store.has_long()
+        let is_owed = [&self.is_owed, &self.makes_room].iter().any(|it| it.load(Ordering::Acquire));
+        is_due || is_owed || self.store.has_long()
     }
 
     /// Takes the next steps towards a checkpoint, unless somebody is at it. Each update takes one, since each
@@ -171,6 +172,7 @@ impl LiveTables {
     pub fn write_checkpoint(&self, pace: Pace) -> Result<()> {
         let Some(mut steps) = try_lock(&self.changing) else { return Ok(()) };
         let log = self.log_writer()?;
+        let pace = self.make_room_if_due(log, &mut steps)?.unwrap_or(pace);
         let is_owed = self.is_owed.load(Ordering::Acquire);
         self.remove_some_of_log(&mut steps, log);
         let pace = self.pace_at_opening(log, &mut steps).unwrap_or(pace);
@@ -212,11 +214,34 @@ impl LiveTables {
         (steps.opening == Owed::GoesOn(Pace::AtOnce)).then_some(Pace::AtOnce)
     }
 
+    /// After a delete that was logged in the reserve: a checkpoint without anything written out first, since ranges may
+    /// have taken whole segments; and then one with, at once, since part of the log is then of what was deleted.
+    fn make_room_if_due(
+        &self,
+        log: &LogWriter,
+        steps: &mut CheckpointSteps,
+    ) -> Result<Option<Pace>> {
+        if !self.makes_room.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        self.entries().0.values().for_each(|entry| entry.live.forget_that_it_was_full());
+        self.write_with(&CheckpointSteps::default())?;
+        self.store.remove_long();
+        self.store.remove_all();
+        self.keep_reserve();
+        self.makes_room.store(false, Ordering::Release);
+        if !self.is_owed.load(Ordering::Acquire) {
+            self.begin(log, steps);
+        }
+        Ok(Some(Pace::AtOnce))
+    }
+
     /// When the session ends: brings the checkpoint to its end that its opening began, or was to begin.
     pub fn settle(&self) -> Result<()> {
         let is_settled = try_lock(&self.changing).is_none_or(|it| it.opening == Owed::Settled);
         let is_owed = self.is_owed.load(Ordering::Acquire);
-        if is_settled || !is_owed { Ok(()) } else { self.write_checkpoint(Pace::AtOnce) }
+        let is_owed = is_owed && !is_settled || self.makes_room.load(Ordering::Acquire);
+        if is_owed { self.write_checkpoint(Pace::AtOnce) } else { Ok(()) }
     }
 
     /// Removes log files that no checkpoint needs, in pieces: one, or as many as the bytes are worth that were logged
