@@ -30,7 +30,14 @@ pub const REPLAY: &str = "replay-";
 /// Opens the store in `folder` for writing.
 pub fn open(folder: &Path, options: SessionOptions) -> Result<Session> {
     let session = Session::open(disk(folder)?, options)?;
-    for warning in session.warnings().into_iter().filter(|_| !progress::is_quiet()) {
+    warn_besides(&session, &[]);
+    Ok(session)
+}
+
+/// Says what there is to say of a store that was opened, or closed since, besides what was told before.
+pub fn warn_besides(session: &Session, told: &[String]) {
+    let warnings = session.warnings().into_iter().filter(|warning| !told.contains(warning));
+    for warning in warnings.filter(|_| !progress::is_quiet()) {
         complain!("warning: {}", print::without_control(&warning));
     }
 }

@@ -174,6 +174,14 @@ pub struct LiveTables {
     changing: Mutex<CheckpointSteps>,
     /// A log file was begun and its checkpoint failed.
     is_owed: AtomicBool,
+    /// For what frees room on a full disk.
+    reserve: Reserve,
+    /// How many bytes it is to have; 0 before anybody asked.
+    reserve_bytes: AtomicU64,
+    /// How many log files of sessions before wait for a checkpoint that is not tried in this one; 0 where it is.
+    waiting: AtomicU64,
+    /// A delete has had it: what that lets go is to make room as soon as can be.
+    makes_room: AtomicBool,
     /// For the records in `state`.
     charge: Option<Charge>,
 }
@@ -313,6 +321,7 @@ impl LiveTables {
         let buffers = state.entries.values().map(|entry| entry.record.table.write_buffer_bytes);
         let kept_max = kept_max(store.options.log_file_bytes, buffers.max().unwrap_or(0));
         let (steps, is_owed) = CheckpointSteps::at_opening(older, kept_max);
+        let waiting = if is_owed { 0 } else { older.waiting() as u64 };
         Arc::new(LiveTables {
             charge,
             store: Arc::clone(store),
@@ -321,6 +330,10 @@ impl LiveTables {
             state: Mutex::new(state),
             changing: Mutex::new(steps),
             is_owed: AtomicBool::new(is_owed),
+            reserve: Reserve::new(&store.disk, RESERVE),
+            reserve_bytes: AtomicU64::new(0),
+            waiting: AtomicU64::new(waiting),
+            makes_room: AtomicBool::new(false),
         })
     }
 
@@ -333,14 +346,26 @@ impl LiveTables {
     /// Which tables the last checkpoint could not write out, and why; and that the log waits for one.
     pub fn warnings(&self) -> Vec<String> {
         let state = lock(&self.state);
+        let waiting = self.waiting.load(Ordering::Acquire);
+        let waits = (waiting > 0).then(|| {
+            format!(
+                "the log has {waiting} files of sessions that ended soon, since those before found no room to write \
+                 their tables out, or were killed: where the disk is full, free some space or drop a table"
+            )
+        });
         let damage = |(name, entry): (&String, &LiveTable)| {
-            let error = lock(&entry.live.state).damage.as_ref()?.error();
+            let (error, is_no_space) = {
+                let state = lock(&entry.live.state);
+                let damage = state.damage.as_ref()?;
+                (damage.error(), damage.is_no_space)
+            };
+            let besides = if is_no_space { ", or drop a table that is not needed" } else { "" };
             Some(format!(
                 "table {name} could not be written out, so its part of the log stays, and it takes no \
-                 updates until it can: {error}"
+                 updates until it can: {error}{besides}"
             ))
         };
-        state.entries.iter().filter_map(damage).collect()
+        state.entries.iter().filter_map(damage).chain(waits).collect()
     }
 
     fn check(&self) -> Result<()> {

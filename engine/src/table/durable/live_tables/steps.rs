@@ -54,6 +54,10 @@ const PARTS_OF_FILE: u64 = ROUNDS_MAX as u64 + 3;
 /// How many files of the log may be there that ended before they were half full, as those of sessions that log little.
 const SHORT_FILES_MAX: usize = 8;
 
+/// Where so many more are there than it takes for a checkpoint to come at once, those that came found no room, or were
+/// cut short. Each would write out as much again, so only the session that finds a multiple of this more tries.
+const TRIED_EVERY_FILES: usize = 16;
+
 /// How many bytes of log files go for each byte that is logged.
 const REMOVED_PER_BYTE: u64 = 8;
 
@@ -100,9 +104,10 @@ enum Owed {
 impl Owed {
     /// What is due with `older` files, of which tables may keep so many bytes.
     fn of(older: LogKept, kept_max: u64) -> Owed {
+        let waits = older.waiting() > 0;
         let is_over = |times: u8| {
             older.bytes > kept_max.saturating_mul(times.into())
-                || older.short > SHORT_FILES_MAX * usize::from(times)
+                || older.short > SHORT_FILES_MAX * usize::from(times) && !waits
         };
         match (is_over(1), is_over(2)) {
             (false, _) => Owed::Settled,
@@ -110,6 +115,14 @@ impl Owed {
             // Sessions that are killed before they have made all steps come no further otherwise.
             (true, true) => Owed::Begins(Pace::AtOnce),
         }
+    }
+}
+
+impl LogKept {
+    /// How many short files wait for a later session's checkpoint; 0 where none is due for them, or is tried.
+    pub(super) fn waiting(self) -> usize {
+        let more = self.short.saturating_sub(2 * SHORT_FILES_MAX + 1);
+        if more.is_multiple_of(TRIED_EVERY_FILES) { 0 } else { self.short }
     }
 }
 
@@ -409,6 +422,7 @@ impl LiveTables {
         }
         *steps = CheckpointSteps { removed: steps.removed, ..CheckpointSteps::default() };
         self.is_owed.store(false, Ordering::Release);
+        self.waiting.store(0, Ordering::Release);
         Ok(())
     }
 
