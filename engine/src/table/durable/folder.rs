@@ -53,6 +53,11 @@ impl Claim {
         }
         disk.sync_directory("")?;
         left.iter().try_for_each(|path| disk.remove(path))?;
+        // It says that tables are live, and none is.
+        match disk.remove(RESERVE) {
+            Err(error) if error.kind() != Kind::Missing => return Err(error),
+            _ => {}
+        }
         make_folders(&**disk)?;
         end_copying(&**disk)?;
         Ok((Claim { disk: Arc::clone(disk) }, lock))

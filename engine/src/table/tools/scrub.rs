@@ -179,6 +179,15 @@ impl Session {
         if !scrub.findings.iter().any(|finding| finding.file == paths::CHECKPOINT) {
             scrub.plan_log()?;
         }
+        // Without one there is hardly a log.
+        if scrub.checkpoint.is_none()
+            && let Err(error) = log_files::checkpoint_beside(disk, identity)
+            && error.kind() == Kind::Corrupt
+            && scrub.findings.is_empty()
+        {
+            scrub.logs.clear();
+            scrub.findings.push(advised(Finding::new(paths::CHECKPOINT, &error, &User::default())));
+        }
         Ok(scrub)
     }
 }
