@@ -8,6 +8,7 @@ use clap::Args;
 use varvite::{Error, SessionOptions};
 
 use super::check::{Finding, add_pieces, nothing_from};
+use super::repair::Unfinished;
 use crate::advice::{self, CHECK};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
@@ -73,6 +74,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let mut findings: Vec<_> = scrub.findings().iter().cloned().map(Finding::from).collect();
     add_pieces(&arguments.dir, &mut findings);
     let is_sound = findings.is_empty();
+    let unfinished = scrub.log_unfinished().map(Unfinished::from);
     let read = scrub.progress().done_bytes;
     if is_sound && is_done && arguments.from > 0 && read == 0 {
         return Err(nothing_from(arguments.from).into());
@@ -82,6 +84,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     match format {
         Format::Json => print::json(&serde_json::json!({
             "sound": is_sound, "findings": findings, "bytes": read, "done": is_done, "next": next,
+            "log_unfinished": unfinished,
         }))?,
         Format::Table => {
             for finding in &findings {
@@ -90,12 +93,16 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             let verdict = match findings.len() {
                 0 if !is_done => "sound so far ✓".to_owned(),
                 0 if arguments.from > 0 => "sound from there on ✓".to_owned(),
+                0 if unfinished.is_some() => "sound up to the end of the log ✓".to_owned(),
                 0 => "sound ✓".to_owned(),
                 1 => "1 finding ✗".to_owned(),
                 count => format!("{count} findings ✗"),
             };
             let dir = advice::typed(&arguments.dir);
             print::line(&format!("{} read: {verdict}", print::bytes(read)))?;
+            if let Some(unfinished) = &unfinished {
+                print::line(&unfinished.sentence())?;
+            }
             if let Some(next) = next {
                 let most = arguments.most.map_or(String::new(), |most| format!(" --most {most}"));
                 let rate = match arguments.rate {

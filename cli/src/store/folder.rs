@@ -162,6 +162,7 @@ fn remove_parts(folder: &Path) {
         "half-copied.tmp",
         "session.tmp",
         "half-made",
+        "reserve",
         LOCK,
     ] {
         let _ = fs::remove_file(folder.join(name));

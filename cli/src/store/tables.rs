@@ -32,10 +32,16 @@ pub const REPLAY: &str = "replay-";
 /// Opens the store in `folder` for writing.
 pub fn open(folder: &Path, options: SessionOptions) -> Result<Session> {
     let session = Session::open(disk(folder)?, options)?;
-    for warning in session.warnings().into_iter().filter(|_| !progress::is_quiet()) {
+    warn_besides(&session, &[]);
+    Ok(session)
+}
+
+/// Says what there is to say of a store that was opened, or closed since, besides what was told before.
+pub fn warn_besides(session: &Session, told: &[String]) {
+    let warnings = session.warnings().into_iter().filter(|warning| !told.contains(warning));
+    for warning in warnings.filter(|_| !progress::is_quiet()) {
         complain!("warning: {}", print::without_control(&warning));
     }
-    Ok(session)
 }
 
 /// Opens the snapshots of the store in `folder`, which another process may be writing to.
@@ -328,7 +334,8 @@ fn remove_marked(folder: &Path, goes_on: &mut dyn FnMut() -> bool) {
         let entries = fs::read_dir(folder.join(name)).into_iter().flatten().flatten();
         entries.map(|entry| entry.path())
     };
-    let root = ["checkpoint", "checkpoint.tmp", "in-doubt.tmp"].map(|name| folder.join(name));
+    let root =
+        ["checkpoint", "checkpoint.tmp", "in-doubt.tmp", "reserve"].map(|name| folder.join(name));
     let folders = ["log", "segments", "snapshots"];
     for path in root.into_iter().chain(folders.into_iter().flat_map(inside)) {
         if fs::remove_file(path).is_ok() && !goes_on() {

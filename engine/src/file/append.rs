@@ -15,6 +15,7 @@ mod chain;
 
 use std::sync::Arc;
 
+use super::stand_in::StandIn;
 use crate::disk::memory::MemoryDisk;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
@@ -609,6 +610,14 @@ impl AppendFile {
         let unproven = if proven == Position::start().offset { 0 } else { proven };
         save_again(&*file, unproven, scan.end.offset)?;
         Ok(Self::at(file, header, scan.end, scan.end.offset))
+    }
+
+    /// What stands where the file at `path` is to be, which is not made yet: it has no record, takes none, and asks
+    /// nothing of a disk.
+    pub fn standing_in(path: &str) -> AppendFile {
+        let header = Header::new(FileKind::Log, 0, 0);
+        let start = Position::start();
+        Self::at(Arc::new(StandIn::new(path)), header, start, start.offset)
     }
 
     fn at(file: Arc<dyn File>, header: Header, end: Position, synced: u64) -> AppendFile {

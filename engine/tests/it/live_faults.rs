@@ -83,6 +83,44 @@ fn a_table_made_beside_a_failing_write_of_the_log_keeps_its_updates() {
     }
 }
 
+/// The file has no record yet, and nobody needs the one before: a lost checkpoint is known by that record alone.
+#[test]
+fn a_table_made_beside_a_failing_first_write_of_a_log_file_is_known_by_the_log() {
+    for log in [Log::Written, Log::Synced] {
+        let sim = SimDisk::new(1);
+        let roomy = SessionOptions { log_file_bytes: 1 << 20, ..options(log) };
+        let session = Session::create(Arc::clone(&sim) as _, roomy.clone()).unwrap();
+        drop(session.create_table("old", TableOptions::default()).unwrap());
+        session.close().unwrap();
+        let (is_armed, meet) = (Arc::new(AtomicBool::new(false)), Arc::new(Barrier::new(2)));
+        let (armed, met, faulty) = (Arc::clone(&is_armed), Arc::clone(&meet), Arc::clone(&sim));
+        let disk = HookedDisk::new(Arc::clone(&sim) as _, move |call, path| {
+            let is_log = path.starts_with("log/") && !path.contains(".tmp");
+            if call == Call::Write && is_log && armed.swap(false, SeqCst) {
+                met.wait(); // the records are counted, and not written
+                met.wait(); // the other table is live
+                faulty.fail_at(1, Fault::Write);
+            }
+        });
+        let session = Session::open(disk, roomy.clone()).unwrap();
+        let mut old = session.open_table("old", &OpenTable::default()).unwrap();
+        is_armed.store(true, SeqCst);
+        let new = std::thread::scope(|scope| {
+            let failing = scope.spawn(|| insert(&mut old, b"lost").unwrap_err().kind());
+            meet.wait();
+            let new = session.create_table("new", TableOptions::default());
+            meet.wait();
+            assert_eq!(failing.join().unwrap(), Kind::Io);
+            new.unwrap()
+        });
+        drop((old, new, session));
+        sim.remove("checkpoint").unwrap();
+        let session = Session::open(Arc::clone(&sim) as _, roomy).unwrap();
+        let error = session.live_tables().unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{log:?}: {error}");
+    }
+}
+
 fn log_bytes(sim: &SimDisk) -> usize {
     let names = sim.list("log").unwrap();
     names.iter().map(|name| sim.bytes(&format!("log/{name}")).unwrap().len()).sum()

@@ -124,7 +124,7 @@ fn whoever_reads_has_the_newest_state_or_is_told_whatever_file_is_gone() {
         }
         let shared: Arc<dyn Disk> = disk.clone();
         let report = check(&shared, |_| ControlFlow::Continue(())).unwrap();
-        let is_needed = path != "lock"
+        let is_needed = !["lock", "reserve"].contains(&&**path)
             && !["saved", "snapshot"].contains(&path.rsplit('.').next().unwrap_or(path));
         assert_eq!(!report.findings.is_empty(), is_needed, "{path}: {:?}", report.findings);
     }
@@ -189,6 +189,39 @@ fn a_checkpoint_that_is_lost_is_missed_before_the_first_update_too() {
         let session = Session::open(disk.clone(), options()).unwrap();
         assert!(named_by_checkpoint(&session.live_tables().unwrap_err()));
         assert!(session.create_table("t", TableOptions::default()).is_err());
+        session.close().unwrap();
+        assert_eq!(disk.list("segments").unwrap(), segments, "nothing was removed");
+    }
+}
+
+/// What is left of the live tables is segments that nothing names, and the reserve.
+#[test]
+fn a_checkpoint_that_is_lost_with_all_of_the_log_is_missed() {
+    for keeps_folder in [false, true] {
+        let disk = with_snapshot();
+        disk.remove("checkpoint").unwrap();
+        for name in disk.list("log").unwrap() {
+            disk.remove(&format!("log/{name}")).unwrap();
+        }
+        if !keeps_folder {
+            disk.remove_directory("log").unwrap();
+        }
+        let segments = disk.list("segments").unwrap();
+        let shared: Arc<dyn Disk> = disk.clone();
+        let report = check(&shared, |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+        let mut scrub = read_only(&disk).scrub(0).unwrap();
+        while scrub.work(8).unwrap() > 0 {}
+        assert_eq!(scrub.findings().len(), 1, "{:?}", scrub.findings());
+        let target = MemoryDisk::seeded(9) as Arc<dyn Disk>;
+        let repaired = repair(&shared, &target, &RepairOptions::default()).unwrap();
+        assert_eq!(repaired.losses.len(), 1, "{repaired:?}");
+        for (what, answer) in answers(&disk) {
+            let error = answer.unwrap_err();
+            assert!(named_by_checkpoint(&error), "{what}: {error}");
+        }
+        let session = Session::open(disk.clone(), options()).unwrap();
+        assert!(named_by_checkpoint(&session.live_tables().unwrap_err()));
         session.close().unwrap();
         assert_eq!(disk.list("segments").unwrap(), segments, "nothing was removed");
     }

@@ -9,7 +9,7 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::table::check::check;
 use varvite::table::repair::{RepairOptions, Repaired, repair};
-use varvite::{Batch, Kind, Log, OpenTable, Session, TableOptions};
+use varvite::{Batch, Kind, Log, OpenTable, Session, SessionOptions, TableOptions};
 
 use crate::listed::Listed;
 use crate::log_crash::{BLOB_ACTS, Tale, options};
@@ -363,6 +363,7 @@ fn an_update_that_is_not_whole_at_the_end_of_the_log_is_told() {
         let (found, repaired) = repaired(&disk);
         assert!(repaired.losses.is_empty(), "{repaired:?}");
         assert_eq!(report.log_unfinished, repaired.log_unfinished);
+        assert_eq!(report.log_unfinished, scrubbed(&disk));
         (found.len(), report.log_unfinished)
     };
     assert_eq!(told(&sound), (6, None), "zeros behind the end are none");
@@ -397,6 +398,7 @@ fn an_update_that_is_not_whole_at_the_end_of_the_log_is_told() {
             .clone()
             .unwrap_or_else(|| panic!("{report:?} {:?}", only.list("log")));
         assert_eq!((&unfinished.file, unfinished.at), (&log_file(3), HEADER as u64), "{is_opened}");
+        assert_eq!(scrubbed(&only).as_ref(), Some(&unfinished));
         assert_eq!(repaired(&only).1.log_unfinished, Some(unfinished));
         let session = Session::open(only.clone(), options(Log::Synced)).unwrap();
         let mut table = session.open_table("t", &OpenTable::default()).unwrap();
@@ -413,6 +415,16 @@ fn an_update_that_is_not_whole_at_the_end_of_the_log_is_told() {
     let report = check(&shared, |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((report.findings.len(), report.log_unfinished), (1, None));
     assert!(repaired(&disk).1.log_unfinished.is_none());
+    assert!(scrubbed(&disk).is_none());
+}
+
+/// What a scrub says of the end of the log, read in parts.
+fn scrubbed(disk: &Arc<MemoryDisk>) -> Option<varvite::table::check::UnfinishedUpdate> {
+    let disk = Arc::clone(disk) as Arc<dyn Disk>;
+    let session = Session::open_read_only(disk, SessionOptions::default()).unwrap();
+    let mut scrub = session.scrub(0).unwrap();
+    while scrub.work(1).unwrap() > 0 {}
+    scrub.log_unfinished().cloned()
 }
 
 /// The checkpoint names the file that its session had begun, whether or not a record got into that.
@@ -447,6 +459,7 @@ fn a_named_file_without_a_record_is_no_gap() {
         let told = report.log_unfinished.clone().map(|it| (it.file, it.at));
         assert_eq!(told, is_damaged.then(|| (log_file(1), HEADER as u64)));
         assert_eq!(report.log_unfinished, repaired.log_unfinished);
+        assert_eq!(report.log_unfinished, scrubbed(&disk));
     }
 }
 
@@ -470,6 +483,7 @@ fn the_end_of_the_last_file_is_told_beside_one_that_cannot_be_read() {
     let shared = Arc::clone(&disk) as Arc<dyn Disk>;
     let report = check(&shared, |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(report.log_unfinished.as_ref().map(|it| &it.file), Some(&log_file(4)));
+    assert_eq!(report.log_unfinished, scrubbed(&disk));
     let (found, repaired) = repaired(&disk);
     assert_eq!((found, repaired.log_unfinished), (vec![0, 1, 2, 3, 4], report.log_unfinished));
 }

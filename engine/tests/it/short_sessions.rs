@@ -1,12 +1,13 @@
 //! Sessions that end long before a log file is full, one after another: as a program that makes one update, or a node
 //! that is restarted again and again.
 
+use std::ops::Bound::Unbounded;
 use std::sync::Arc;
 
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::SimDisk;
-use varvite::{Batch, Log, OpenTable, Session, SessionOptions, Table, TableOptions};
+use varvite::{Batch, Kind, Log, OpenTable, Session, SessionOptions, Table, TableOptions};
 
 /// So many files without a checkpoint, twice as many before one comes at once, and those of the session itself.
 const FILES_MAX: usize = 2 * 8 + 3;
@@ -202,4 +203,149 @@ fn a_follower_whose_file_went_with_the_checkpoint_of_a_close_looks_once_more() {
         assert_eq!(look(&follower).unwrap() as u64, number);
     }
     assert!(gone > 3, "{gone}");
+}
+
+/// Two tables that one-update sessions have filled a disk with, to the last byte; and what they have.
+fn filled_disk(seed: u64) -> (Arc<SimDisk>, [u64; 2]) {
+    let sim = SimDisk::new(seed);
+    let session = Session::create(Arc::clone(&sim) as _, options(Log::Synced)).unwrap();
+    for name in ["a", "b"] {
+        drop(session.create_table(name, TableOptions::default()).unwrap());
+    }
+    session.close().unwrap();
+    sim.capacity(Some(sim.total_bytes() + 40_000));
+    let mut counts = [0; 2];
+    for number in 0.. {
+        let which = usize::from(number % 2 == 0);
+        match put(&sim, ["a", "b"][which], number, 900) {
+            Ok(()) => counts[which] += 1,
+            Err(error) => {
+                assert_eq!(error.kind(), Kind::Io, "{error}");
+                break;
+            }
+        }
+    }
+    sim.capacity(Some(sim.total_bytes()));
+    (sim, counts)
+}
+
+fn put(disk: &Arc<SimDisk>, name: &str, number: u64, bytes: usize) -> varvite::Result<()> {
+    let session = Session::open(Arc::clone(disk) as _, options(Log::Synced))?;
+    let mut table = session.open_table(name, &OpenTable::default())?;
+    table.update(Batch::new().insert(&number.to_be_bytes(), &vec![7; bytes]))?;
+    drop(table);
+    session.close()
+}
+
+fn drop_table(disk: &Arc<SimDisk>) -> varvite::Result<()> {
+    let session = Session::open(Arc::clone(disk) as _, options(Log::Synced))?;
+    session.delete_table("a")?;
+    session.close()
+}
+
+fn delete_all(disk: &Arc<SimDisk>) -> varvite::Result<()> {
+    let session = Session::open(Arc::clone(disk) as _, options(Log::Synced))?;
+    let mut table = session.open_table("a", &OpenTable::default())?;
+    table.delete_range(Unbounded, Unbounded)?;
+    drop(table);
+    session.close()
+}
+
+/// How many entries each of the tables has; `None` where it is not there.
+fn counts(disk: &Arc<SimDisk>) -> [Option<u64>; 2] {
+    let session = Session::open(Arc::clone(disk) as _, options(Log::Synced)).unwrap();
+    let is_of_log = |warning: &String| warning.starts_with("the log has ");
+    assert!(session.warnings().iter().all(is_of_log), "{:?}", session.warnings());
+    ["a", "b"].map(|name| match session.open_table(name, &OpenTable::default()) {
+        Err(error) if error.kind() == Kind::Missing => None,
+        table => Some(table.unwrap().iter().map(Result::unwrap).count() as u64),
+    })
+}
+
+#[test]
+fn a_disk_that_updates_have_filled_to_the_last_byte_is_freed_by_dropping_a_table() {
+    for deletes in [false, true] {
+        let (sim, [a, mut b]) = filled_disk(1);
+        assert!(a > 3 && b > 3, "{a} {b}");
+        // Smaller ones, however often it is tried, take no room that dropping needs; nor do deletes.
+        let mut refused = 0;
+        for number in 1_000..1_040 {
+            match put(&sim, "b", number, 1) {
+                Ok(()) => b += 1,
+                Err(error) => {
+                    assert_eq!(error.kind(), Kind::Io, "{error}");
+                    refused += 1;
+                }
+            }
+            if deletes && let Err(error) = delete_all(&sim) {
+                assert_eq!(error.kind(), Kind::Io, "{error}");
+            }
+        }
+        assert!(refused > 0);
+        let before = sim.total_bytes();
+        drop_table(&sim).unwrap_or_else(|error| panic!("drop: {error}"));
+        let freed = before.saturating_sub(sim.total_bytes());
+        assert!(deletes || freed > 5_000, "{freed} of {before} bytes");
+        for number in 2_000..2_003 {
+            put(&sim, "b", number, 900).unwrap_or_else(|error| panic!("{number}: {error}"));
+        }
+        assert_eq!(counts(&sim), [None, Some(b + 3)]);
+    }
+}
+
+/// The same, cut short at each call of the disk. What the next session finds is as full, and is freed as well.
+#[test]
+fn a_crash_while_a_full_disk_is_freed_leaves_what_was_acknowledged() {
+    let mut kills = 0;
+    for at in 1.. {
+        let (sim, [a, b]) = filled_disk(at);
+        let size = sim.total_bytes();
+        sim.kill_at(at);
+        let is_done = drop_table(&sim).is_ok();
+        let has_ended = !sim.is_dead();
+        for (crash, image) in sim.crash_images(4, 4) {
+            image.capacity(Some(size));
+            let place = format!("killed at {at}, {crash:?}");
+            let found = counts(&image);
+            assert_eq!(found[1], Some(b), "{place}");
+            let is_right = found[0].is_none() || found[0] == Some(a) && !is_done;
+            assert!(is_right, "{place}: {found:?} of {a}");
+            match drop_table(&image) {
+                Err(error) if error.kind() == Kind::Missing => {}
+                done => done.unwrap_or_else(|error| panic!("{place}, again: {error}")),
+            }
+            assert_eq!(counts(&image), [None, Some(b)], "{place}, again");
+        }
+        if has_ended {
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills > 10, "{kills}");
+}
+
+/// An opening that changes nothing leaves nothing in the log.
+#[test]
+fn an_opening_begins_no_log_file() {
+    let disk = MemoryDisk::seeded(1);
+    create(&disk, Log::Synced);
+    let (session, mut table) = open(&disk, Log::Synced);
+    insert(&mut table, 1, 50);
+    drop(table);
+    session.close().unwrap();
+    let before = disk.list("log").unwrap();
+    for closes in [true, false] {
+        let (session, table) = open(&disk, Log::Synced);
+        drop(table);
+        if closes {
+            session.close().unwrap();
+        }
+        assert_eq!(disk.list("log").unwrap(), before);
+    }
+    // Backups, too, find the log as it is.
+    let (session, table) = open(&disk, Log::Synced);
+    drop(table);
+    let target = MemoryDisk::seeded(2);
+    session.backup(&(Arc::clone(&target) as Arc<dyn Disk>), varvite::Verify::Full).unwrap();
+    assert_eq!(count(&target, Log::Synced), 1);
 }

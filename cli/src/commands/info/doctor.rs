@@ -365,7 +365,7 @@ fn files(store: &Path) -> Value {
 
 /// Whether a file that does not say so has a name as stores give them.
 fn is_own(name: &Path) -> bool {
-    const NAMES: [&str; 5] = ["lock", "session", "control", "checkpoint", "log"];
+    const NAMES: [&str; 6] = ["lock", "session", "control", "checkpoint", "log", "reserve"];
     const ENDINGS: [&str; 14] = [
         "segment", "blob", "snapshot", "saved", "pack", "log", "sparse", "prefix", "suffix",
         "mapping", "control", "dict", "branches", "volume",

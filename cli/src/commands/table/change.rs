@@ -61,6 +61,8 @@ pub struct Change {
     new_tables: Vec<String>,
     /// Where the store was made for this change, if it was.
     made: Option<Target>,
+    /// What was said of the store when it was opened.
+    told: Vec<String>,
 }
 
 /// A state without tables.
@@ -174,6 +176,7 @@ impl Change {
                 let becomes_live = is_live && !was_live && made.is_none();
                 let (taken_from, new_tables) = (None, Vec::new());
                 let change = Change {
+                    told: session.warnings(),
                     session,
                     snapshot,
                     is_live,
@@ -384,7 +387,10 @@ impl Change {
             saved = Some(name);
         }
         drop(self.snapshot);
-        self.session.close()?;
+        let handle = self.session.clone();
+        let closed = self.session.close();
+        tables::warn_besides(&handle, &self.told);
+        closed?;
         Ok(Saved { head: saved, left })
     }
 

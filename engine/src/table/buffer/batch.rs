@@ -156,6 +156,11 @@ impl Batch {
         }
     }
 
+    /// Whether it binds nothing.
+    pub(in crate::table) fn only_deletes(&self) -> bool {
+        self.operations.iter().all(|it| it.kind == EntryKind::Delete)
+    }
+
     /// How many operations on single keys it has.
     pub(in crate::table) fn point_count(&self) -> usize {
         self.operations.len()

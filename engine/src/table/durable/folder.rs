@@ -12,7 +12,9 @@ use crate::file::replace;
 use crate::format::codec::Encoder;
 use crate::format::header::{FileKind, Header, LENGTH, checked_body, finish_with_checksum};
 use crate::order;
-use crate::table::shared::paths::{self, CHECKPOINT, LOCK, LOG, SEGMENTS, SESSION, SNAPSHOTS};
+use crate::table::shared::paths::{
+    self, CHECKPOINT, LOCK, LOG, RESERVE, SEGMENTS, SESSION, SNAPSHOTS,
+};
 use crate::table::shared::tell_doubt;
 
 /// Largest manifest that is read: beyond any real one, so that a damaged folder costs little.
@@ -51,6 +53,11 @@ impl Claim {
         }
         disk.sync_directory("")?;
         left.iter().try_for_each(|path| disk.remove(path))?;
+        // It says that tables are live, and none is.
+        match disk.remove(RESERVE) {
+            Err(error) if error.kind() != Kind::Missing => return Err(error),
+            _ => {}
+        }
         make_folders(&**disk)?;
         end_copying(&**disk)?;
         Ok((Claim { disk: Arc::clone(disk) }, lock))
@@ -183,6 +190,7 @@ pub fn unfinished(disk: &dyn Disk) -> Result<Option<Error>> {
 fn is_ours(folder: &str, name: &str) -> bool {
     match folder {
         SEGMENTS => paths::file_id(name).is_some(),
+        "" if name == RESERVE => true,
         _ => paths::is_replaced(folder, replace::unfinished(name).unwrap_or(name)),
     }
 }
@@ -413,9 +421,12 @@ fn expect_free(disk: &dyn Disk) -> Result<bool> {
         if name == CHECKPOINT && !is_of_copy {
             return Err(lost_session(disk, name));
         }
+        if name == RESERVE && !names.contains(&mark) {
+            return Err(lost_session(disk, name));
+        }
         let is_ours = is_of_copy
             || [&mark, &copying, &paths::in_doubt()].contains(&name)
-            || [LOCK, SEGMENTS, SNAPSHOTS, LOG].contains(&name.as_str());
+            || [LOCK, RESERVE, SEGMENTS, SNAPSHOTS, LOG].contains(&name.as_str());
         if !is_ours {
             return Err(foreign(disk, name));
         }

@@ -23,17 +23,18 @@ use super::log::LogWriter;
 use super::log_record::{LogEnd, LogPoint, encode_delete_range, encode_update};
 use super::snapshot::{NamedSegments, TableRecord, files_of, named_files};
 use crate::cache::Charge;
-use crate::disk::Access;
+use crate::disk::{Access, Mode, quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::Replacement;
+use crate::file::reserve::Reserve;
 use crate::order;
-use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::table::buffer::Batch;
 use crate::table::merge::Shape;
 use crate::table::read::View;
 use crate::table::runs::blob::BlobUse;
 use crate::table::runs::{Run, SegmentMeta};
-use crate::table::shared::paths::CHECKPOINT;
+use crate::table::shared::paths::{CHECKPOINT, RESERVE};
 use crate::table::shared::{Files, Pins, SegmentStore, TableOptions};
 
 /// What a table left when it was last updated.
@@ -121,6 +122,14 @@ impl LiveShared {
         }
     }
 
+    /// The disk was full when it could not be written out, and may not be any more.
+    fn forget_that_it_was_full(&self) {
+        let was_full = lock(&self.state).damage.as_ref().is_some_and(|it| it.is_no_space);
+        if was_full {
+            self.note(None);
+        }
+    }
+
     /// Whether the last checkpoint could not write it out.
     fn is_stuck(&self) -> bool {
         self.is_stuck.load(Ordering::Acquire)
@@ -165,6 +174,14 @@ pub struct LiveTables {
     changing: Mutex<CheckpointSteps>,
     /// A log file was begun and its checkpoint failed.
     is_owed: AtomicBool,
+    /// For what frees room on a full disk.
+    reserve: Reserve,
+    /// How many bytes it is to have; 0 before anybody asked.
+    reserve_bytes: AtomicU64,
+    /// How many log files of sessions before wait for a checkpoint that is not tried in this one; 0 where it is.
+    waiting: AtomicU64,
+    /// A delete has had it: what that lets go is to make room as soon as can be.
+    makes_room: AtomicBool,
     /// For the records in `state`.
     charge: Option<Charge>,
 }
@@ -304,6 +321,7 @@ impl LiveTables {
         let buffers = state.entries.values().map(|entry| entry.record.table.write_buffer_bytes);
         let kept_max = kept_max(store.options.log_file_bytes, buffers.max().unwrap_or(0));
         let (steps, is_owed) = CheckpointSteps::at_opening(older, kept_max);
+        let waiting = if is_owed { 0 } else { older.waiting() as u64 };
         Arc::new(LiveTables {
             charge,
             store: Arc::clone(store),
@@ -312,6 +330,10 @@ impl LiveTables {
             state: Mutex::new(state),
             changing: Mutex::new(steps),
             is_owed: AtomicBool::new(is_owed),
+            reserve: Reserve::new(&store.disk, RESERVE),
+            reserve_bytes: AtomicU64::new(0),
+            waiting: AtomicU64::new(waiting),
+            makes_room: AtomicBool::new(false),
         })
     }
 
@@ -321,17 +343,29 @@ impl LiveTables {
         Ok(lock(&self.state).entries.keys().cloned().collect())
     }
 
-    /// Which tables the last checkpoint could not write out, and why.
+    /// Which tables the last checkpoint could not write out, and why; and that the log waits for one.
     pub fn warnings(&self) -> Vec<String> {
         let state = lock(&self.state);
+        let waiting = self.waiting.load(Ordering::Acquire);
+        let waits = (waiting > 0).then(|| {
+            format!(
+                "the log has {waiting} files of sessions that ended soon, since those before found no room to write \
+                 their tables out, or were killed: where the disk is full, free some space or drop a table"
+            )
+        });
         let damage = |(name, entry): (&String, &LiveTable)| {
-            let error = lock(&entry.live.state).damage.as_ref()?.error();
+            let (error, is_no_space) = {
+                let state = lock(&entry.live.state);
+                let damage = state.damage.as_ref()?;
+                (damage.error(), damage.is_no_space)
+            };
+            let besides = if is_no_space { ", or drop a table that is not needed" } else { "" };
             Some(format!(
                 "table {name} could not be written out, so its part of the log stays, and it takes no \
-                 updates until it can: {error}"
+                 updates until it can: {error}{besides}"
             ))
         };
-        state.entries.iter().filter_map(damage).collect()
+        state.entries.iter().filter_map(damage).chain(waits).collect()
     }
 
     fn check(&self) -> Result<()> {
@@ -354,7 +388,32 @@ impl LiveTables {
     }
 
     /// Appends one record with all `parts`, in the order of their ids; see [`LogWriter::append`].
+    ///
+    /// Updates that bind something find the reserve whole, or fail for want of room. Those that only delete may have it then.
     pub fn log<'a>(
+        &self,
+        parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
+    ) -> Result<LogPoint> {
+        let only_deletes = parts.clone().all(|(_, batch)| batch.only_deletes());
+        if !only_deletes {
+            self.ensure_reserve()?;
+            return self.log_as_it_is(parts);
+        }
+        if self.ensure_reserve().is_err() {
+            // What is left of it is for dropping tables.
+            return self.log_as_it_is(parts);
+        }
+        let mut tries = 0;
+        self.reserve.give(|| {
+            tries += 1;
+            if tries > 1 {
+                self.makes_room.store(true, Ordering::Release);
+            }
+            self.log_as_it_is(parts.clone())
+        })
+    }
+
+    fn log_as_it_is<'a>(
         &self,
         parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
     ) -> Result<LogPoint> {
@@ -425,6 +484,7 @@ impl LiveTables {
         }
         let mut named = NamedSegments::new();
         let table = record(&mut named)?;
+        self.store.write(|| log.begin())?;
         let from = log.written_point();
         let live = LiveShared::new(id);
         {
@@ -469,6 +529,10 @@ impl LiveTables {
     fn write(&self, entries: LiveTableMap, next_id: u64, named: &NamedSegments) -> Result<()> {
         let log = self.log_writer()?;
         self.store.write(|| {
+            if !named.is_empty() {
+                // The next session's files are numbered above this file, so none has a number that the checkpoint named.
+                self.reserve.give(|| log.begin())?;
+            }
             let end = log.sync()?;
             let ends = needed(log, &entries, end);
             let numbers: Vec<_> = ends.iter().map(|end| end.file).collect();
@@ -487,7 +551,8 @@ impl LiveTables {
             };
             let files: Files = order::map(named_files(checkpoint.segments()).map(file));
             self.pins.pin_live(&files);
-            if let Err(error) = self.replace(&checkpoint.encode()) {
+            let encoded = checkpoint.encode();
+            if let Err(error) = self.replace(&encoded) {
                 self.pins.set_live(before);
                 return Err(error);
             }
@@ -500,6 +565,8 @@ impl LiveTables {
             set(self.charge.as_ref(), bytes);
             log.retain(&numbers);
             log.show_that_tables_are_live();
+            self.reserve_bytes.store(reserve_bytes(encoded.len() as u64), Ordering::Release);
+            self.keep_reserve();
             Ok(())
         })
     }
@@ -507,8 +574,13 @@ impl LiveTables {
     /// Replaces the checkpoint. Once the new one may be there, an error poisons the session.
     fn replace(&self, bytes: &[u8]) -> Result<()> {
         self.store.check_lock()?;
-        let mut replacement = Replacement::begin(&self.store.disk, CHECKPOINT, Access::Buffered)?;
-        self.store.spares.make_room(|| replacement.file().write_at(0, bytes))?;
+        // One that fails is removed, and so makes room for the next.
+        let begin = || {
+            let new = Replacement::begin(&self.store.disk, CHECKPOINT, Access::Buffered)?;
+            self.store.spares.make_room(|| new.file().write_at(0, bytes))?;
+            Ok(new)
+        };
+        let mut replacement = self.reserve.give(begin)?;
         self.store.counters.add_checkpoint(bytes.len() as u64);
         self.store.or_poison(|| replacement.sync())?;
         // Some file systems refuse it while somebody reads the old one, which stands then.
@@ -519,6 +591,39 @@ impl LiveTables {
             refused.error
         })?;
         self.store.or_poison(|| self.store.disk.sync_directory(""))
+    }
+
+    /// Begins the log file of this session, if there is a log, before something names segments: those of the next session
+    /// are numbered above it, so none has the number of one that was named.
+    pub fn begin_log(&self) -> Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        if log.is_begun() { Ok(()) } else { self.store.write(|| log.begin()) }
+    }
+
+    /// Sees to it that the reserve is there, before an update takes room that would not come back. The error is that there
+    /// is none.
+    fn ensure_reserve(&self) -> Result<()> {
+        if self.reserve.is_whole() {
+            return Ok(());
+        }
+        if self.reserve_bytes.load(Ordering::Acquire) == 0 {
+            let length = self.store.disk.open(CHECKPOINT, Mode::Read, Access::Buffered);
+            let Ok(length) = length.and_then(|file| file.len()) else { return Ok(()) };
+            self.reserve_bytes.store(reserve_bytes(length), Ordering::Release);
+        }
+        let wanted = self.reserve_bytes.load(Ordering::Acquire);
+        match self.store.spares.make_room(|| self.reserve.keep(wanted)) {
+            Err(error) if error.is_no_space() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the reserve again, as far as there is room, where it was given away.
+    pub fn keep_reserve(&self) {
+        let wanted = self.reserve_bytes.load(Ordering::Acquire);
+        if wanted > 0 && self.store.is_sound() {
+            quietly(|| drop(self.reserve.keep(wanted)));
+        }
     }
 
     /// Makes all that was logged durable, when nothing more comes.
@@ -533,6 +638,12 @@ impl LiveTables {
 /// How often a checkpoint's records are there while it is written, beside those of the one before: as they
 /// are kept, as they are to be encoded (twice), and as bytes.
 const COPIES: u64 = 4;
+
+/// How long the reserve is beside a checkpoint of so many bytes: it has room for the next one and for a log file with a
+/// short record, and something over, as where a folder grows.
+fn reserve_bytes(checkpoint: u64) -> u64 {
+    checkpoint.next_multiple_of(4_096) + (8 << 10)
+}
 
 /// About what the record of a segment takes, with its place in the lists of files.
 fn record_bytes(segment: &SegmentMeta) -> u64 {

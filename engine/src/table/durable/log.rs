@@ -107,10 +107,15 @@ struct Failure {
     untold: u64,
     kind: Kind,
     detail: String,
+    is_no_space: bool,
 }
 
 struct LogState {
+    /// A stand-in until it is begun.
     file: AppendFile,
+    is_begun: bool,
+    /// Its first record is to be written even if none comes: see [`LogWriter::show_that_tables_are_live`].
+    shows: bool,
     current: LogFile,
     /// The end of the file before it.
     before: Option<LogEnd>,
@@ -155,7 +160,8 @@ pub struct LogWriter {
 }
 
 impl LogWriter {
-    /// A log that goes on in a new file `number` after `older`.
+    /// A log that goes on in a new file `number` after `older`. Where there are any, the file is begun with the first
+    /// update only: an opening writes nothing then, so that a full disk does not keep it from making room.
     pub fn start(
         store: &Arc<SegmentStore>,
         pins: &Arc<Pins>,
@@ -164,11 +170,17 @@ impl LogWriter {
     ) -> Result<LogWriter> {
         store.disk.create_directory(LOG)?;
         store.disk.sync_directory("")?;
-        let mut file = create(store, number)?;
         let before = older.last().map(LogFile::end);
-        file.push_with(|to| encode_begin(to, before))?;
+        let is_begun = older.is_empty();
+        let file = if is_begun {
+            begun(store, number, before)?
+        } else {
+            AppendFile::standing_in(&paths::log_file(number))
+        };
         let state = LogState {
             file,
+            is_begun,
+            shows: false,
             current: LogFile::empty(number),
             before,
             older,
@@ -222,6 +234,7 @@ impl LogWriter {
     ) -> Result<LogPoint> {
         self.store.write(|| {
             let mut state = lock(&self.state);
+            self.begin_in(&mut state)?;
             let at = state.file.push_with(encode)?;
             self.count_in_budget(&mut state);
             state.unwritten.extend(tables.map(|id| (at.sequence, id)));
@@ -237,6 +250,24 @@ impl LogWriter {
             self.wait_for(state, ticket)?;
             Ok(point)
         })
+    }
+
+    /// Makes the file that the next record goes to, durable with its name, unless that was done.
+    pub fn begin(&self) -> Result<()> {
+        self.begin_in(&mut lock(&self.state))
+    }
+
+    fn begin_in(&self, state: &mut LogState) -> Result<()> {
+        if !state.is_begun {
+            state.file = begun(&self.store, state.current.number, state.before)?;
+            state.is_begun = true;
+        }
+        Ok(())
+    }
+
+    /// Whether there is a file that the next record goes to.
+    pub fn is_begun(&self) -> bool {
+        lock(&self.state).is_begun
     }
 
     /// Waits until record `ticket` was written, by somebody else or here.
@@ -295,15 +326,15 @@ impl LogWriter {
         self.store.counters.add_log_write(bytes, sync);
         match &outcome {
             Ok(()) => {
+                state.shows = false;
                 state.note_written(last);
                 self.after_write(&mut state, sync);
             }
             Err(error) => {
                 state.give_up(error);
-                if state.file.end() == Position::start() {
-                    let before = state.before;
-                    // A short record, refused only by a poisoned file.
-                    let _ = state.file.push_with(|to| encode_begin(to, before));
+                state.push_begin();
+                if state.shows {
+                    state.write_begin();
                 }
                 if state.file.is_poisoned() {
                     self.store.poison();
@@ -338,6 +369,10 @@ impl LogWriter {
     pub fn sync(&self) -> Result<LogEnd> {
         let (file, number, position) = {
             let state = lock(&self.state);
+            if let (false, Some(end)) = (state.is_begun, state.before) {
+                // What was found was made durable by the opening.
+                return Ok(end);
+            }
             let mut position = state.file.written();
             if position.sequence <= 1 && state.file.synced() < position.offset {
                 // Nobody needs the record that begins the file, as long as nothing follows it.
@@ -364,15 +399,23 @@ impl LogWriter {
     /// where there is no room for it, that brings it.
     pub fn show_that_tables_are_live(&self) {
         let mut state = lock(&self.state);
+        if !state.is_begun {
+            // Mostly one that is there has a record. If not, this one is to.
+            let is_shown = state.older.iter().any(|file| file.end != Position::start());
+            if is_shown || self.begin_in(&mut state).is_err() {
+                return;
+            }
+        }
         let is_on_its_way = state.leading || state.pushed > state.done;
-        if is_on_its_way || state.file.written() != Position::start() {
+        if state.file.written() != Position::start() {
             return;
         }
-        if state.file.write().is_err() && !state.file.is_poisoned() {
-            let before = state.before;
-            // A short record, refused only by a poisoned file.
-            let _ = state.file.push_with(|to| encode_begin(to, before));
+        if is_on_its_way {
+            // It goes with what is, or is written when that fails.
+            state.shows = true;
+            return;
         }
+        state.write_begin();
         if state.file.is_poisoned() {
             self.store.poison();
         }
@@ -410,11 +453,13 @@ impl LogWriter {
         }
     }
 
-    /// The files that are there, the current one last.
+    /// The files that are there, the current one last, or the last one before where that is not begun yet.
     pub fn files(&self) -> Vec<LogFile> {
         let state = lock(&self.state);
         let mut files = state.older.clone();
-        files.push(LogFile { end: state.file.written(), ..state.current.clone() });
+        if state.is_begun {
+            files.push(LogFile { end: state.file.written(), ..state.current.clone() });
+        }
         files
     }
 
@@ -524,6 +569,22 @@ impl Drop for Leader<'_> {
 }
 
 impl LogState {
+    /// Has the record again that begins the file, after a write of it failed.
+    fn push_begin(&mut self) {
+        if self.file.end() == Position::start() {
+            let before = self.before;
+            // A short record, refused only by a poisoned file.
+            let _ = self.file.push_with(|to| encode_begin(to, before));
+        }
+    }
+
+    /// Writes the record that begins the file, and has it still where that fails.
+    fn write_begin(&mut self) {
+        if !self.file.is_poisoned() && self.file.write().is_err() {
+            self.push_begin();
+        }
+    }
+
     fn logged(&self) -> u64 {
         let current = self.file.written().offset.saturating_add(self.current.blob_bytes);
         self.ended.saturating_add(current)
@@ -548,7 +609,8 @@ impl LogState {
         if first <= last {
             let (kind, detail) = (error.kind(), error.detail().to_owned());
             let untold = last + 1 - first;
-            self.failures.push(Failure { first, last, untold, kind, detail });
+            let is_no_space = error.is_no_space();
+            self.failures.push(Failure { first, last, untold, kind, detail, is_no_space });
         }
         self.done = last;
         self.unwritten.clear();
@@ -559,13 +621,23 @@ impl LogState {
         let of = |failure: &Failure| (failure.first..=failure.last).contains(&ticket);
         let Some(place) = self.failures.iter().position(of) else { return Ok(()) };
         let failure = &mut self.failures[place];
-        let error = Error::new(failure.kind, failure.detail.clone());
+        let mut error = Error::new(failure.kind, failure.detail.clone());
+        if failure.is_no_space {
+            error = error.with_source(std::io::Error::from(std::io::ErrorKind::StorageFull));
+        }
         failure.untold -= 1;
         if failure.untold == 0 {
             self.failures.swap_remove(place);
         }
         Err(error)
     }
+}
+
+/// Makes log file `number`, durable with its name, whose first record is to name the end of the one before.
+fn begun(store: &Arc<SegmentStore>, number: u64, before: Option<LogEnd>) -> Result<AppendFile> {
+    let mut file = create(store, number)?;
+    file.push_with(|to| encode_begin(to, before))?;
+    Ok(file)
 }
 
 /// Makes an empty log file, durable with its name.

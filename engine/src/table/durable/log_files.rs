@@ -127,7 +127,7 @@ pub fn find(
         if named.is_none() && is_alone(disk, identity, number)? {
             if checkpoint.is_none() {
                 // It may be all that is left of live tables.
-                return Err(lost_checkpoint(disk, number));
+                return Err(lost_checkpoint(disk, &paths::log_file(number)));
             }
             found.leftovers.push(number);
             continue;
@@ -141,7 +141,7 @@ pub fn find(
             }
             // A table is in a checkpoint before anything of it is in the log.
             let Some(Checkpoint { next_id, .. }) = checkpoint else {
-                return Err(lost_checkpoint(disk, number));
+                return Err(lost_checkpoint(disk, &paths::log_file(number)));
             };
             if let Some(id) = record.tables().into_iter().find(|id| id >= next_id) {
                 let expected = format_args!("tables below {next_id}, as the checkpoint has them");
@@ -174,7 +174,9 @@ pub fn find(
                 continue;
             }
             // It has none before tables are live, see `LogWriter::show_that_tables_are_live`.
-            None if checkpoint.is_none() => return Err(lost_checkpoint(disk, number)),
+            None if checkpoint.is_none() => {
+                return Err(lost_checkpoint(disk, &paths::log_file(number)));
+            }
             None => check_follows(&file, scanned.before, found.files.last())?,
         }
         found.tail_bytes = scanned.tail_bytes;
@@ -186,19 +188,22 @@ pub fn find(
         }
         found.files.push(file);
     }
+    // It is made after a checkpoint only, and never before that is durable.
+    if checkpoint.is_none() && disk.exists(paths::RESERVE)? {
+        return Err(lost_checkpoint(disk, paths::RESERVE));
+    }
     Ok(found)
 }
 
-/// `Corrupt`: log file `number` is of live tables, and nothing says which segments are theirs.
-fn lost_checkpoint(disk: &dyn Disk, number: u64) -> Error {
+/// `Corrupt`: the file at `path` is of live tables, and nothing says which segments are theirs.
+fn lost_checkpoint(disk: &dyn Disk, path: &str) -> Error {
     Error::new(
         Kind::Corrupt,
         format!(
-            "{} of the session at {} is not there, but {} is of live tables that it named: put that file \
+            "{} of the session at {} is not there, but {path} is of live tables that it named: put that file \
              back from a copy of the same moment, or have `varvite repair` keep what else is whole",
             paths::CHECKPOINT,
-            disk.root(),
-            paths::log_file(number)
+            disk.root()
         ),
     )
 }
@@ -311,6 +316,21 @@ fn unfinished_in(
     let (file, path) = open(disk, identity, number)?;
     let bytes = append::unfinished_bytes(&*file, at)?;
     Ok((bytes > 0).then_some(UnfinishedUpdate { file: path, at, bytes }))
+}
+
+/// The same for whoever reads it part by part, up to `end`; none where its writer has gone on since.
+pub fn unfinished_behind(
+    disk: &dyn Disk,
+    identity: u64,
+    number: u64,
+    end: Position,
+) -> Result<Option<UnfinishedUpdate>> {
+    let said = unfinished_in(disk, identity, number, end.offset)?;
+    if said.is_none() {
+        return Ok(None);
+    }
+    let now = read_part(disk, identity, number, end, 1, &mut |_| Ok(()))?;
+    Ok(said.filter(|_| now.end == end))
 }
 
 /// Whether log file `number` says that it follows itself: a copy has all in it that its tables need, and counts

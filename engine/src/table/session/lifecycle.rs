@@ -293,6 +293,9 @@ impl Session {
         let synced = synced.and_then(|()| if is_sound { self.store.check_lock() } else { Ok(()) });
         let removes = is_sound && synced.is_ok() && is_certain;
         let removed = if removes { self.remove_unnamed() } else { Ok(()) };
+        if removes {
+            self.live.keep_reserve();
+        }
         self.store.unlock();
         synced.and(removed)
     }

@@ -374,6 +374,7 @@ impl Session {
                 paths::check_name("table", name)?;
                 self.live.remove(name)?;
                 self.store.remove_all();
+                self.live.keep_reserve();
                 Ok(())
             },
         )

@@ -165,6 +165,9 @@ impl Session {
         (label, payload, tables): (String, Vec<u8>, Vec<TableRecord>),
         segments: &snapshot::NamedSegments,
     ) -> Result<()> {
+        if !segments.is_empty() {
+            self.live.begin_log()?;
+        }
         self.store.sync_segments(segments.values())?;
         self.store.check_lock()?;
         let header = Manifest::header(self.store.identity, name);

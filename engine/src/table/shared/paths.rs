@@ -26,6 +26,9 @@ pub const LOG: &str = "log";
 /// The file that says which tables are live.
 pub const CHECKPOINT: &str = "checkpoint";
 
+/// Room that goes to a write that frees more of it on a full disk; see [`Reserve`](crate::file::reserve::Reserve).
+pub const RESERVE: &str = "reserve";
+
 const LOG_SUFFIX: &str = ".log";
 const SEGMENT_SUFFIX: &str = ".segment";
 const BLOB_SUFFIX: &str = ".blob";

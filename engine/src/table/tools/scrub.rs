@@ -18,6 +18,7 @@ use crate::table::bytes::{FIRST_PAGE, PAGE_BYTES, check_seal};
 use crate::table::durable::folder::{
     lost_file, lost_snapshots, read_manifest, read_session, snapshot_names,
 };
+use crate::table::durable::log_files::UnfinishedUpdate;
 use crate::table::durable::{Checkpoint, LogEnd, LogRecord, log_files, read_checkpoint};
 use crate::table::runs::blob::{self, BlobMeta};
 use crate::table::runs::{Segment, SegmentMeta, page_offset};
@@ -37,6 +38,9 @@ pub struct Scrub {
     logs: VecDeque<LogPart>,
     /// Where the log file ended that was read last.
     log_before: Option<LogEnd>,
+    /// What the log ends with where that is not whole, and what the first file has of which no record can be read.
+    unfinished: Option<UnfinishedUpdate>,
+    unread: Option<UnfinishedUpdate>,
     /// The other files, by their number.
     files: BTreeMap<u64, Kept>,
     open: Option<OpenFile>,
@@ -158,6 +162,8 @@ impl Session {
             checkpoint: plan.checkpoint,
             logs: VecDeque::new(),
             log_before: None,
+            unfinished: None,
+            unread: None,
             files: plan.files,
             open: None,
             from,
@@ -172,6 +178,15 @@ impl Session {
         // What the checkpoint says of the log is not known where it is damaged, which is told.
         if !scrub.findings.iter().any(|finding| finding.file == paths::CHECKPOINT) {
             scrub.plan_log()?;
+        }
+        // Without one there is hardly a log.
+        if scrub.checkpoint.is_none()
+            && let Err(error) = log_files::checkpoint_beside(disk, identity)
+            && error.kind() == Kind::Corrupt
+            && scrub.findings.is_empty()
+        {
+            scrub.logs.clear();
+            scrub.findings.push(advised(Finding::new(paths::CHECKPOINT, &error, &User::default())));
         }
         Ok(scrub)
     }
@@ -210,6 +225,13 @@ impl Scrub {
         &self.findings
     }
 
+    /// What the log ended with when it was read, where its last update is not whole: see [`Report::log_unfinished`]. It
+    /// is no finding, since a crash leaves the same.
+    #[must_use]
+    pub fn log_unfinished(&self) -> Option<&UnfinishedUpdate> {
+        self.unfinished.as_ref().or(self.unread.as_ref())
+    }
+
     /// How far it is.
     #[must_use]
     pub fn progress(&self) -> Progress {
@@ -244,6 +266,7 @@ impl Scrub {
     /// Lists the log files that the checkpoint names, and those behind them.
     fn plan_log(&mut self) -> Result<()> {
         (self.readings, self.log_before) = (self.readings + 1, None);
+        (self.unfinished, self.unread) = (None, None);
         let disk = &*self.session.store.disk;
         let listed = self.checkpoint.as_ref().map_or(&[][..], |checkpoint| &checkpoint.files);
         let last = listed.last().map_or(0, |end| end.file);
@@ -273,6 +296,7 @@ impl Scrub {
         for (_, (meta, user)) in blobs {
             self.keep_logged(meta, &user);
         }
+        (self.unfinished, self.unread) = (report.log_unfinished.take(), None);
         if report.findings.is_empty() {
             self.forget_unlogged();
         }
@@ -319,6 +343,18 @@ impl Scrub {
             return Err(gone_on);
         }
         if is_over {
+            let (is_empty, is_named) = (part.end == Position::start(), log.named.is_some());
+            if !is_alone || is_named {
+                // Its writer may have removed the file since.
+                let said = log_files::unfinished_behind(disk, identity, number, part.end);
+                let said = said.ok().flatten();
+                if is_empty {
+                    self.unread = self.unread.take().or_else(|| said.clone());
+                }
+                if !is_empty || is_named {
+                    self.unfinished = said;
+                }
+            }
             if part.end != Position::start() && !is_alone {
                 self.log_before = Some(LogEnd { file: number, position: part.end });
             }

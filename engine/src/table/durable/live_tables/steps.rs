@@ -54,6 +54,10 @@ const PARTS_OF_FILE: u64 = ROUNDS_MAX as u64 + 3;
 /// How many files of the log may be there that ended before they were half full, as those of sessions that log little.
 const SHORT_FILES_MAX: usize = 8;
 
+/// Where so many more are there than it takes for a checkpoint to come at once, those that came found no room, or were
+/// cut short. Each would write out as much again, so only the session that finds a multiple of this more tries.
+const TRIED_EVERY_FILES: usize = 16;
+
 /// How many bytes of log files go for each byte that is logged.
 const REMOVED_PER_BYTE: u64 = 8;
 
@@ -100,9 +104,10 @@ enum Owed {
 impl Owed {
     /// What is due with `older` files, of which tables may keep so many bytes.
     fn of(older: LogKept, kept_max: u64) -> Owed {
+        let waits = older.waiting() > 0;
         let is_over = |times: u8| {
             older.bytes > kept_max.saturating_mul(times.into())
-                || older.short > SHORT_FILES_MAX * usize::from(times)
+                || older.short > SHORT_FILES_MAX * usize::from(times) && !waits
         };
         match (is_over(1), is_over(2)) {
             (false, _) => Owed::Settled,
@@ -110,6 +115,14 @@ impl Owed {
             // Sessions that are killed before they have made all steps come no further otherwise.
             (true, true) => Owed::Begins(Pace::AtOnce),
         }
+    }
+}
+
+impl LogKept {
+    /// How many short files wait for a later session's checkpoint; 0 where none is due for them, or is tried.
+    pub(super) fn waiting(self) -> usize {
+        let more = self.short.saturating_sub(2 * SHORT_FILES_MAX + 1);
+        if more.is_multiple_of(TRIED_EVERY_FILES) { 0 } else { self.short }
     }
 }
 
@@ -163,7 +176,8 @@ impl LiveTables {
     /// Whether a log file is full; then the tables leave their states and call the next.
     pub fn is_checkpoint_due(&self) -> bool {
         let is_due = self.log.as_ref().is_some_and(LogWriter::is_due);
-        is_due || self.is_owed.load(Ordering::Acquire) || self.store.has_long()
+        let is_owed = [&self.is_owed, &self.makes_room].iter().any(|it| it.load(Ordering::Acquire));
+        is_due || is_owed || self.store.has_long()
     }
 
     /// Takes the next steps towards a checkpoint, unless somebody is at it. Each update takes one, since each
@@ -171,6 +185,7 @@ impl LiveTables {
     pub fn write_checkpoint(&self, pace: Pace) -> Result<()> {
         let Some(mut steps) = try_lock(&self.changing) else { return Ok(()) };
         let log = self.log_writer()?;
+        let pace = self.make_room_if_due(log, &mut steps)?.unwrap_or(pace);
         let is_owed = self.is_owed.load(Ordering::Acquire);
         self.remove_some_of_log(&mut steps, log);
         let pace = self.pace_at_opening(log, &mut steps).unwrap_or(pace);
@@ -212,11 +227,34 @@ impl LiveTables {
         (steps.opening == Owed::GoesOn(Pace::AtOnce)).then_some(Pace::AtOnce)
     }
 
+    /// After a delete that was logged in the reserve: a checkpoint without anything written out first, since ranges may
+    /// have taken whole segments; and then one with, at once, since part of the log is then of what was deleted.
+    fn make_room_if_due(
+        &self,
+        log: &LogWriter,
+        steps: &mut CheckpointSteps,
+    ) -> Result<Option<Pace>> {
+        if !self.makes_room.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        self.entries().0.values().for_each(|entry| entry.live.forget_that_it_was_full());
+        self.write_with(&CheckpointSteps::default())?;
+        self.store.remove_long();
+        self.store.remove_all();
+        self.keep_reserve();
+        self.makes_room.store(false, Ordering::Release);
+        if !self.is_owed.load(Ordering::Acquire) {
+            self.begin(log, steps);
+        }
+        Ok(Some(Pace::AtOnce))
+    }
+
     /// When the session ends: brings the checkpoint to its end that its opening began, or was to begin.
     pub fn settle(&self) -> Result<()> {
         let is_settled = try_lock(&self.changing).is_none_or(|it| it.opening == Owed::Settled);
         let is_owed = self.is_owed.load(Ordering::Acquire);
-        if is_settled || !is_owed { Ok(()) } else { self.write_checkpoint(Pace::AtOnce) }
+        let is_owed = is_owed && !is_settled || self.makes_room.load(Ordering::Acquire);
+        if is_owed { self.write_checkpoint(Pace::AtOnce) } else { Ok(()) }
     }
 
     /// Removes log files that no checkpoint needs, in pieces: one, or as many as the bytes are worth that were logged
@@ -384,6 +422,7 @@ impl LiveTables {
         }
         *steps = CheckpointSteps { removed: steps.removed, ..CheckpointSteps::default() };
         self.is_owed.store(false, Ordering::Release);
+        self.waiting.store(0, Ordering::Release);
         Ok(())
     }
 

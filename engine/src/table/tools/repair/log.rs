@@ -235,10 +235,11 @@ impl Repairer<'_> {
     /// Says what a log has whose checkpoint is gone.
     pub(super) fn log_without_checkpoint(&mut self) -> Result<()> {
         let names = match self.source.list(LOG) {
-            Err(error) if error.kind() == Kind::Missing => return Ok(()),
+            Err(error) if error.kind() == Kind::Missing => Vec::new(),
             names => names?,
         };
-        let (mut records, mut is_told) = (0, false);
+        // It is made after a checkpoint only.
+        let (mut records, mut is_told) = (0, self.source.exists(paths::RESERVE)?);
         for number in names.iter().filter_map(|name| paths::log_number(name)) {
             let (source, identity) = (self.source, self.store.identity);
             let found = log_files::salvage(source, identity, number, &mut |_, _| {
