@@ -450,7 +450,7 @@ fn rows_forget_the_contexts_that_the_host_let_go_of() {
             match call.action {
                 Action::Release => trees -= 1,
                 Action::EmptyTree | Action::Checkout | Action::Clone | Action::FindTree => {
-                    trees += 1
+                    trees += 1;
                 }
                 _ => {}
             }
