@@ -264,7 +264,12 @@ impl Disk for OsDisk {
     }
 
     fn remove(&self, path: &str) -> Result<()> {
-        fs::remove_file(self.full(path)?).map_err(|error| self.error("remove", path, error))
+        let full = self.full(path)?;
+        fs::remove_file(&full).map_err(|error| match error.kind() {
+            // What Windows and macOS say of a folder.
+            io::ErrorKind::PermissionDenied if full.is_dir() => paths::is_folder(&self.shown(path)),
+            _ => self.error("remove", path, error),
+        })
     }
 
     fn list(&self, directory: &str) -> Result<Vec<String>> {
