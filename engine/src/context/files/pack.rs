@@ -7,7 +7,6 @@
 
 mod looks;
 mod swaps;
-mod together;
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -730,10 +729,6 @@ impl Load for Pack {
     fn hash(&self, offset: u64) -> Result<Hash> {
         // Asked once: whoever asks keeps it beside the reference. The rest of the page is seldom wanted.
         self.record_at(offset, false, |_, _, record| Ok(record.hash))
-    }
-
-    fn hashes(&self, offsets: &[u64]) -> Result<Vec<Hash>> {
-        self.hashes_at(offsets)
     }
 
     fn keep_siblings(&self, offset: u64, mut hashes: Vec<Hash>, is_spread: bool) {

@@ -115,25 +115,29 @@ struct Digester<'a> {
     names: [Vec<u8>; 2],
     /// The hashes of what is in directories in place.
     inside: Vec<Hash>,
-    /// What is to be read: where it is, and which child of which node of the batch.
-    cold: Vec<(u64, usize, usize)>,
+    /// How many hashes were read.
+    reads: u64,
 }
 
 impl Digester<'_> {
     fn new(load: Option<&dyn Load>) -> Digester<'_> {
         let (bytes, spans, places) = (Vec::new(), Vec::new(), Vec::new());
         let names = [Vec::new(), Vec::new()];
-        Digester { load, bytes, spans, places, names, inside: Vec::new(), cold: Vec::new() }
+        Digester { load, bytes, spans, places, names, inside: Vec::new(), reads: 0 }
     }
 
     fn batch(&mut self, nodes: &[&Node]) -> Result<()> {
         self.embedded(nodes)?;
         let mut children: Vec<Vec<Hash>> = Vec::with_capacity(nodes.len());
+        let mut were_read = Vec::new();
         self.clear();
         for (position, node) in nodes.iter().enumerate() {
+            let reads = self.reads;
             children.push(self.known(position, node)?);
+            if self.reads > reads {
+                were_read.push(position);
+            }
         }
-        let were_read = self.read_cold(&mut children)?;
         let places = &self.places;
         hash::hash_spans(&self.bytes, &self.spans, |index, digest| {
             let (node, child) = places[index];
@@ -265,8 +269,7 @@ impl Digester<'_> {
         self.places.clear();
     }
 
-    /// The hashes of the children of `node`; those of values become pre-images of the batch, and those that are to be read
-    /// come later.
+    /// The hashes of the children of `node`; those of values become pre-images of the batch.
     fn known(&mut self, position: usize, node: &Node) -> Result<Vec<Hash>> {
         match &node.body {
             Body::Leaf { leaf, .. } => {
@@ -278,7 +281,7 @@ impl Digester<'_> {
                     match leaf.slot(index) {
                         Slot::Node(child) => *hash = known_hash(child),
                         Slot::StoredNode(offset) | Slot::StoredValue(offset) => {
-                            self.cold.push((*offset, position, index));
+                            *hash = self.stored(*offset)?;
                         }
                         Slot::Inline { length, bytes } => {
                             self.value(position, index, &bytes[..usize::from(*length)]);
@@ -291,13 +294,12 @@ impl Digester<'_> {
             }
             Body::Branch(branch) => {
                 let mut hashes = branch.hashes().take(branch.pointers.len());
-                for (index, pointer) in branch.pointers.iter().enumerate() {
-                    if hashes[index] != UNKNOWN {
-                        continue;
-                    }
-                    match &pointer.target {
-                        Target::Live(child) => hashes[index] = known_hash(child),
-                        Target::Stored(offset) => self.cold.push((*offset, position, index)),
+                for (hash, pointer) in hashes.iter_mut().zip(&branch.pointers) {
+                    if *hash == UNKNOWN {
+                        *hash = match &pointer.target {
+                            Target::Live(child) => known_hash(child),
+                            Target::Stored(offset) => self.stored(*offset)?,
+                        };
                     }
                 }
                 Ok(hashes)
@@ -305,30 +307,9 @@ impl Digester<'_> {
         }
     }
 
-    /// Reads the hashes of the batch that nobody knows, in the order in which they lie, and puts them among `children`;
-    /// returns the nodes that they were for.
-    fn read_cold(&mut self, children: &mut [Vec<Hash>]) -> Result<Vec<usize>> {
-        let mut cold = std::mem::take(&mut self.cold);
-        if cold.is_empty() {
-            return Ok(Vec::new());
-        }
-        cold.sort_unstable();
-        let mut offsets: Vec<u64> = cold.iter().map(|(offset, ..)| *offset).collect();
-        offsets.dedup();
-        let load = self.load.expect("a stored child is only reached through its pack");
-        let hashes = load.hashes(&offsets)?;
-        let same = cold.chunk_by(|one, next| one.0 == next.0);
-        for (same, hash) in same.zip(hashes) {
-            for (_, node, child) in same {
-                children[*node][*child] = hash;
-            }
-        }
-        let mut nodes: Vec<usize> = cold.iter().map(|(_, node, _)| *node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        cold.clear();
-        self.cold = cold;
-        Ok(nodes)
+    fn stored(&mut self, offset: u64) -> Result<Hash> {
+        self.reads += 1;
+        self.load.expect("a stored child is only reached through its pack").hash(offset)
     }
 
     fn value(&mut self, position: usize, child: usize, value: &[u8]) {

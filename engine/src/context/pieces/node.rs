@@ -65,10 +65,6 @@ pub(crate) trait Load: Send + Sync {
     }
     /// The hash of the node or value at a logical offset.
     fn hash(&self, offset: u64) -> Result<Hash>;
-    /// The same of several, which ascend.
-    fn hashes(&self, offsets: &[u64]) -> Result<Vec<Hash>> {
-        offsets.iter().map(|offset| self.hash(*offset)).collect()
-    }
     /// Keeps the hashes of the children of the node at a logical offset, as far as they are known, for who asks for the
     /// node next: some of them were read one by one.
     fn keep_siblings(&self, _offset: u64, _hashes: Vec<Hash>, _is_spread: bool) {}
