@@ -100,8 +100,9 @@ fn files(root: &Path) -> Vec<String> {
             }
         }
     }
-    // The bytes of one mean nothing, the other has none.
-    found.retain(|name| !name.ends_with("lock") && !name.contains(".saved"));
+    // The bytes of the first two mean nothing, the other has none.
+    let means = |name: &String| !name.ends_with("lock") && !name.ends_with("reserve");
+    found.retain(|name| means(name) && !name.contains(".saved"));
     found.sort();
     found
 }

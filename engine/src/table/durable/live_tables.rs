@@ -532,6 +532,9 @@ impl LiveTables {
             if !named.is_empty() {
                 // The next session's files are numbered above this file, so none has a number that the checkpoint named.
                 self.reserve.give(|| log.begin())?;
+            } else if log.keeps_values() {
+                // With a file after them those before may go, and their values. Where there is no room, they wait.
+                let _ = self.reserve.give(|| log.begin());
             }
             let end = log.sync()?;
             let ends = needed(log, &entries, end);

@@ -265,6 +265,11 @@ impl LogWriter {
         Ok(())
     }
 
+    /// Whether files before this session's have values that nothing else may need.
+    pub fn keeps_values(&self) -> bool {
+        lock(&self.state).older.iter().any(|file| file.blob_bytes > 0)
+    }
+
     /// Whether there is a file that the next record goes to.
     pub fn is_begun(&self) -> bool {
         lock(&self.state).is_begun

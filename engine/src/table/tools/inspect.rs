@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use crate::error::{Error, Kind, Result};
-use crate::file::reserve;
 use crate::format::checksum::stored;
 use crate::format::codec::Decoder;
 use crate::format::header::{self, FileKind, Header};
@@ -86,7 +85,8 @@ pub fn file(file: &str, bytes: &[u8]) -> Result<Outline> {
         let whole = Outline::new("lock", 0..bytes.len() as u64).field("file", file);
         return Ok(whole.field("last held by", holder.trim()));
     }
-    if name == paths::RESERVE && bytes.starts_with(reserve::SAID) {
+    // Whatever is in it, since it is not synced.
+    if name == paths::RESERVE {
         let whole = Outline::new("reserve", 0..bytes.len() as u64).field("file", file);
         return Ok(whole.field("what", "room for what frees more on a full disk"));
     }
