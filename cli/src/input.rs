@@ -223,7 +223,7 @@ mod tests {
         }
         let other = || Error::corrupt("out/a.snap", 7, "in/a.snap", "a.snap");
         assert_eq!(told(other()), other().to_string());
-        let plain = || Error::invalid("a.snap is no good; run `varvite check`");
+        let plain = || Error::invalid(format!("a.snap is no good; run {CHECK}"));
         assert_eq!(told(plain()), plain().to_string());
     }
 

@@ -12,14 +12,16 @@
 //! unless the charges alone do. Source: Jaleel et al. 2010 (RRIP).
 
 mod frame;
+mod limit;
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use self::frame::{Frame, Frames};
+use self::limit::MEMORY_MAX;
+pub(crate) use self::limit::check_memory;
 use crate::disk::Buffer;
-use crate::error::{Error, Result};
 use crate::format::hash::mixed;
 use crate::prefetch;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
@@ -174,20 +176,6 @@ pub struct Cache {
     misses: AtomicU64,
     evictions: AtomicU64,
     sharers: AtomicU64,
-}
-
-/// The greatest memory of a cache: its places, up to a tenth of it, are taken at once.
-pub(crate) const MEMORY_MAX: u64 =
-    if cfg!(target_pointer_width = "64") { 1 << 36 } else { 1 << 30 };
-
-/// `Invalid` when one of these memories, by their names, is more than any machine has.
-pub(crate) fn check_memory(memories: &[(&str, u64)]) -> Result<()> {
-    match memories.iter().find(|(_, bytes)| *bytes > MEMORY_MAX) {
-        Some((name, bytes)) => Err(Error::invalid(format!(
-            "{name} is {bytes}, and at most {MEMORY_MAX} are possible: choose less"
-        ))),
-        None => Ok(()),
-    }
 }
 
 impl Cache {

@@ -5,6 +5,7 @@
 pub mod compare;
 mod drafts;
 pub mod irmin;
+mod outcome;
 mod page;
 mod plot;
 pub mod replay;
@@ -13,6 +14,7 @@ pub mod summary;
 mod walks;
 
 pub use compare::{Change, Comparison, compare};
+pub use outcome::{ActionTime, Outcome};
 pub use page::{comparison_page, summary_page};
-pub use replay::{Outcome, Replay};
+pub use replay::Replay;
 pub use summary::{Summary, summarise};

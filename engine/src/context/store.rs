@@ -46,7 +46,8 @@ use crate::sync::{Mutex, MutexGuard, lock};
 use crate::trace::{self, Action, Answer, Digest};
 
 pub use check::{Checked, FAULTS_MAX};
-pub use collect::{CollectPhase, CollectStatus, Keep};
+pub use collect::{CollectPhase, CollectStatus};
+pub use collection::Keep;
 use history::History;
 use load::End;
 pub use merge::{Limits, Merge};

@@ -7,46 +7,14 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
 use varvite::context::{CommitHash, CommitInfo, Limits, Merge, Order, Store, Tree};
 use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate};
 use varvite::{Error, Kind, Result, Session, Table, TableOptions, View};
 
 use super::drafts::{Draft, batch};
+use super::outcome::{ActionTime, Outcome};
 use super::{shown, walks};
 use crate::timings::Latency;
-
-/// What a replay found.
-#[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
-    /// Calls that were run.
-    pub calls: u64,
-    /// Calls that were not: they had failed, or were made within others, or on what is not there.
-    pub skipped: u64,
-    /// Answers that were others.
-    pub mismatches: u64,
-    /// The first of them.
-    pub first_mismatch: Option<String>,
-    /// Commits among the calls.
-    pub commits: u64,
-    /// Time in calls.
-    pub seconds: f64,
-    /// Latency of each action, that with the most time first.
-    pub actions: Vec<ActionTime>,
-}
-
-/// How long an action took.
-#[derive(Clone, Debug, Serialize)]
-pub struct ActionTime {
-    /// What was called.
-    pub action: &'static str,
-    /// How often.
-    pub calls: u64,
-    /// Time of all calls.
-    pub total_ms: f64,
-    /// Of a call.
-    pub latency: Latency,
-}
 
 /// A replay under way.
 pub struct Replay {

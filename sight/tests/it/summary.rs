@@ -153,6 +153,7 @@ fn blocks_a_second_are_of_the_time_behind_the_load() {
         let info = varvite::context::CommitInfo::default();
         let mut tree = store.empty_tree();
         recording.at(begin * SECOND).mark("load");
+        tree.add(&["loaded"], b"1").unwrap();
         store.commit(&mut tree, &info).unwrap();
         let loaded = begin + load;
         recording.at(loaded * SECOND).mark("blocks");
@@ -190,6 +191,7 @@ fn the_longest_is_what_the_longest_took() {
     let options = varvite::context::Options { recorder, ..varvite::context::Options::default() };
     let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
     let mut tree = store.empty_tree();
+    tree.add(&["loaded"], b"1").unwrap();
     store.commit(&mut tree, &varvite::context::CommitInfo::default()).unwrap();
     drop(tree);
     let summary = recording.summary("run");
@@ -214,6 +216,7 @@ fn a_mark_is_no_block_where_a_load_was_committed() {
     let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
     recording.at(1_000).mark("load");
     let mut tree = store.empty_tree();
+    tree.add(&["loaded"], b"1").unwrap();
     store.commit(&mut tree, &varvite::context::CommitInfo::default()).unwrap();
     recording.at(2_000).mark("blocks");
     drop(tree);

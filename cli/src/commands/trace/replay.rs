@@ -101,7 +101,7 @@ struct Report {
     cut_bytes: u64,
     /// Whether the recording came to its end, if the trace says that.
     is_ended: Option<bool>,
-    actions: Vec<varvite_sight::trace::replay::ActionTime>,
+    actions: Vec<varvite_sight::trace::ActionTime>,
     #[serde(skip_serializing_if = "Option::is_none")]
     beside: Option<Beside>,
 }

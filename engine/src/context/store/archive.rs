@@ -9,7 +9,7 @@ mod attach;
 use std::sync::Arc;
 
 use super::Store;
-use super::collect::Keep;
+use super::collection::Keep;
 use super::tip::{Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Control, Row, State};

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::Store;
-use super::collection::{Collection, Leading, Sifting};
+use super::collection::{Collection, Keep, Leading, Sifting};
 use super::tip::{self, Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::collecting::rewrite::{Compared, Comparing, Rewriting};
@@ -37,28 +37,6 @@ const PIECE: u64 = 128 * CREDIT;
 
 /// So many neighbours of which nothing stays go by one swap.
 const GONE_MAX: usize = 4096;
-
-/// Which commits a collection keeps, beside those that branches and pins name, and which stay above in an archive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Keep {
-    /// So many, the newest.
-    Newest(u64),
-    /// Those from a moment on, in seconds since 1970: all from the oldest commit on that is not older, in the
-    /// order in which the store took them.
-    Since(i64),
-}
-
-impl Keep {
-    /// Whether a commit of this date is kept to which so many newer ones lead. The newest always is.
-    pub(super) fn keeps(&self, newer: u64, date: i64) -> bool {
-        newer == 0
-            || match self {
-                Keep::Newest(count) => newer < *count,
-                Keep::Since(since) => date >= *since,
-            }
-    }
-}
 
 /// What a collection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

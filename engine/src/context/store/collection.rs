@@ -16,6 +16,27 @@ use crate::context::files::paths;
 use crate::context::hash::Hash;
 use crate::error::{Error, Result};
 
+/// Which commits a collection keeps, beside those that branches and pins name, and which stay above in an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Keep {
+    /// So many, the newest.
+    Newest(u64),
+    /// Those from a moment on, in seconds since 1970: all from the oldest commit on that is not older, in the
+    /// order in which the store took them.
+    Since(i64),
+}
+
+impl Keep {
+    /// Whether a commit of this date is kept to which so many newer ones lead. The newest always is.
+    pub(super) fn keeps(&self, newer: u64, date: i64) -> bool {
+        match *self {
+            Keep::Newest(count) => newer < count.max(1),
+            Keep::Since(since) => newer == 0 || date >= since,
+        }
+    }
+}
+
 /// What becomes of the chunk that is being cleaned.
 #[derive(Debug)]
 pub(super) enum Sifting {
