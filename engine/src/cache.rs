@@ -1,7 +1,6 @@
 //! A cache of pages, bounded in bytes, that several stores share: the one number that bounds memory.
 //!
-//! What stores keep elsewhere (write buffers, filters, indexes, merges) is charged to the same budget
-//! and pages give way to it: see [`Cache::charge`].
+//! What stores keep elsewhere (write buffers, filters, indexes, merges) is charged to it, and pages give way: [`Cache::charge`].
 //!
 //! Set-associative: a page's hash chooses one of many small sets, each with its own lock, so that
 //! threads seldom meet, nothing is ever rehashed, and choosing a victim costs the same always. Within
@@ -12,7 +11,7 @@
 //! unless the charges alone do. Source: Jaleel et al. 2010 (RRIP).
 
 mod frame;
-mod limit;
+pub(crate) mod limit;
 
 use std::fmt;
 use std::ops::Deref;
@@ -20,7 +19,6 @@ use std::sync::Arc;
 
 use self::frame::{Frame, Frames};
 use self::limit::MEMORY_MAX;
-pub(crate) use self::limit::check_memory;
 use crate::disk::Buffer;
 use crate::format::hash::mixed;
 use crate::prefetch;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::configuration::Configuration;
 use super::observer::Observer;
-use crate::cache::{Cache, check_memory};
+use crate::cache::Cache;
+use crate::cache::limit::check_memory;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
