@@ -1,8 +1,10 @@
 //! The stores that are shown: how each is opened, and read again when its writer has gone on.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -183,7 +185,18 @@ pub struct StoreFile {
 /// Files that are told apart.
 const FILES_MAX: usize = 100_000;
 
-/// The files below `folder`; those of stores in folders of it are theirs.
+/// Whether somebody recorded a trace at `path`, beside the files of a store.
+fn is_trace(path: &Path) -> bool {
+    let is_chunk = |extension: &OsStr| extension == "pack" || extension == "sparse";
+    if path.extension().is_some_and(is_chunk) {
+        return false;
+    }
+    let mut begin = [0; 8];
+    fs::File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok()
+        && begin == *b"varviteT"
+}
+
+/// The files of the store at `folder`; those of stores in folders of it are theirs, and traces are nobody's.
 pub fn files(folder: &Path, others: &[&Path]) -> Vec<StoreFile> {
     let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(next) = folders.pop() {
@@ -195,7 +208,10 @@ pub fn files(folder: &Path, others: &[&Path]) -> Vec<StoreFile> {
                 if !others.contains(&&*path) {
                     folders.push(path);
                 }
-            } else if metadata.is_file() && found.len() < FILES_MAX {
+            } else if metadata.is_file()
+                && found.len() < FILES_MAX
+                && !(next == *folder && is_trace(&path))
+            {
                 let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
                 found.push(StoreFile { name, bytes: metadata.len() });
             }

@@ -71,6 +71,8 @@ struct State {
     in_array: bool,
     /// The columns of a CSV.
     columns: Vec<String>,
+    /// Whether they are those of the result, too, and not of a list alone.
+    are_of_result: bool,
     /// Whether the line of their names is out.
     has_header: bool,
 }
@@ -79,6 +81,15 @@ struct State {
 pub fn begin(output: Output, command: String) {
     *setting() = Some((output, command));
     *STATE.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// Says which columns a result has that is no list, whatever is found.
+pub fn columns_of_result(names: &[&str]) -> io::Result<()> {
+    columns(names)?;
+    state(|state| {
+        state.are_of_result = true;
+        Ok(())
+    })
 }
 
 fn setting() -> MutexGuard<'static, Option<(Output, String)>> {
@@ -100,6 +111,7 @@ fn state<T>(action: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         count: 0,
         in_array: false,
         columns: Vec::new(),
+        are_of_result: false,
         has_header: false,
     }))
 }
@@ -295,8 +307,9 @@ impl State {
             }
             (Some(Value::Array(rows)), _) => self.pretty(&Value::Array(rows)),
             (Some(value), Output::Csv) => {
-                // It is no row of the list.
-                self.columns.clear();
+                if !self.are_of_result {
+                    self.columns.clear(); // it is no row of the list
+                }
                 self.row(&value)
             }
             (Some(mut value), output) => {

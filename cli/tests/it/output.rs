@@ -149,6 +149,22 @@ fn csv_has_columns_when_it_has_no_rows_and_the_same_with_them() {
     assert_eq!(merges, ("table,level,union,spent_bytes,debt_bytes,left_bytes".to_owned(), 1));
     let failed = varvite(&["table", "scan", &tables, "none", "--format", "csv"]);
     assert_eq!((failed.code, &*failed.out), (2, ""));
+    // What is there has the columns of what is not.
+    varvite(&["table", "put", &tables, "t", "k", "v"]).yes();
+    for (view, more) in [(&[][..], ""), (&["--as", "utf8"], "value_as,")] {
+        let get = |words: &[&str]| header(&[words, view].concat());
+        let table = format!("key,value,key_text,key_hex,value_text,value_hex,{more}why,found");
+        for key in ["k", "none"] {
+            assert_eq!(get(&["table", "get", &tables, "t", key]), (table.clone(), 2), "{key}");
+        }
+        let value = "found,path,path_text,path_hex,value,value_text,value_hex";
+        for path in ["a/b", "a/none"] {
+            let found = get(&["context", "get", &context, "main", path]);
+            assert_eq!(found, (format!("{value},{more}hash,why"), 2), "{path}");
+        }
+    }
+    let failed = varvite(&["context", "get", &context, "main", "a", "--format", "csv"]);
+    assert_eq!((failed.code, &*failed.out), (2, ""));
 }
 
 #[test]

@@ -349,3 +349,37 @@ fn an_opening_begins_no_log_file() {
     session.backup(&(Arc::clone(&target) as Arc<dyn Disk>), varvite::Verify::Full).unwrap();
     assert_eq!(count(&target, Log::Synced), 1);
 }
+
+/// Where a table cannot be written out that only keeps too many short files, the log has room for a long session.
+#[test]
+fn a_long_session_goes_on_where_short_ones_left_more_than_there_is_room_to_write_out() {
+    let sim = SimDisk::new(1);
+    let session = Session::create(Arc::clone(&sim) as _, options(Log::Synced)).unwrap();
+    let mut table = session.create_table("t", TableOptions::default()).unwrap();
+    let long = vec![7; 3_000];
+    (0..40).for_each(|number: u64| {
+        table.update(Batch::new().insert(&number.to_be_bytes(), &long)).unwrap();
+    });
+    while table.work(u64::MAX).unwrap() > 0 {}
+    drop(table);
+    session.close().unwrap();
+    for number in 0..9 {
+        let (_session, mut table) = open(&sim, Log::Synced);
+        insert(&mut table, 100 + number, 20);
+    }
+    let opened = SessionOptions { log_file_bytes: 1 << 20, ..options(Log::Written) };
+    let session = Session::open(Arc::clone(&sim) as _, opened).unwrap();
+    let mut table = session.open_table("t", &OpenTable::default()).unwrap();
+    // Room for the log, its filling ahead and the checkpoint, and for no segment.
+    let (full, is_full) = (Arc::clone(&sim), std::cell::Cell::new(false));
+    for number in 0..50 {
+        insert(&mut table, 200 + number, 20);
+        if !is_full.replace(true) {
+            full.capacity(Some(full.total_bytes() + 8_000));
+        }
+    }
+    drop(table);
+    let _ = session.close();
+    sim.capacity(None);
+    assert_eq!(count(&sim, Log::Synced), 40 + 9 + 50);
+}

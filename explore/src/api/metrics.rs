@@ -44,8 +44,12 @@ pub fn metrics(state: &State, _: &Query, _: &Until) -> Made {
             store =
                 format!("{store},folder=\"{}\"", label(&shown.source.folder.display().to_string()));
         }
-        let bytes: u64 = files(&shown.source.folder, &folders).iter().map(|file| file.bytes).sum();
-        add("varvite_disk_bytes", "Bytes of the store's files", store.clone(), bytes as f64);
+        // One that is gone has no series, which says more than 0.
+        if shown.source.folder.is_dir() {
+            let found = files(&shown.source.folder, &folders);
+            let bytes: u64 = found.iter().map(|file| file.bytes).sum();
+            add("varvite_disk_bytes", "Bytes of the store's files", store.clone(), bytes as f64);
+        }
         let (mut is_open, writer) = (1.0, writer(&shown.source.folder));
         match shown.context() {
             Some(Ok(context)) => {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use varvite::context::{ChunkInfo, ChunkState, Sharing, Store};
 
 use super::{Made, State, Until};
-use crate::answer::Answer;
+use crate::answer::{Answer, Fault};
 use crate::query::Query;
 use crate::sources::files;
 
@@ -77,6 +77,9 @@ pub fn held(store: &Store, walk: &Sharing) -> (Vec<Value>, u64) {
 /// `/api/space`.
 pub fn space(state: &State, query: &Query, _: &Until) -> Made {
     let shown = state.store(query)?;
+    if !shown.source.folder.is_dir() {
+        return Err(Fault::missing(format!("{} is not there any more", shown.source.name)));
+    }
     let others: Vec<&Path> = state.stores.iter().map(|it| &*it.source.folder).collect();
     let mut found = files(&shown.source.folder, &others);
     let (mut categories, mut all) = (BTreeMap::<_, (u64, u64)>::new(), 0);

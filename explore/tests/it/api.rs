@@ -303,6 +303,21 @@ fn space_is_the_files_and_weights_are_the_values() {
     assert_eq!(world.json("/api/collection")["phase"], "none");
 }
 
+/// What is shown of files is the store's: a trace beside them is not counted, and of a store that is gone nothing is said.
+#[test]
+fn space_is_of_the_store_alone_and_of_one_that_is_there() {
+    let world = world();
+    let folder = world.folder.path();
+    let bytes = || world.json("/api/space")["bytes"].as_u64().unwrap();
+    let before = bytes();
+    std::fs::write(folder.join("chain/T"), [&b"varviteT"[..], &[0; 5_000]].concat()).unwrap();
+    assert_eq!(bytes(), before);
+    let overview = world.json("/api/overview");
+    assert_eq!(overview["stores"][0]["disk_bytes"].as_u64(), Some(before), "{overview}");
+    std::fs::rename(folder.join("chain"), folder.join("moved")).unwrap();
+    assert_eq!(world.get("/api/space").status, 404);
+}
+
 /// Two traces that the engine recorded.
 fn recorded(folder: &Path) -> Vec<PathBuf> {
     let disk: Arc<dyn Disk> = OsDisk::new(folder).unwrap();

@@ -370,9 +370,18 @@ pub fn ls(arguments: &Page, format: Format) -> Outcome {
     Ok(Verdict::Yes)
 }
 
+/// The columns of a value before what it means.
+const COLUMNS_OF_GET: [&str; 7] =
+    ["found", "path", "path_text", "path_hex", "value", "value_text", "value_hex"];
+
 /// Runs `get`.
 pub fn get(arguments: &Get, format: Format) -> Outcome {
     let place = &arguments.place;
+    let view = arguments.view.map(|_| "value_as");
+    let columns = COLUMNS_OF_GET.into_iter().chain(view).chain(["hash", "why"]);
+    if !arguments.raw {
+        records::columns_of_result(&columns.collect::<Vec<_>>())?;
+    }
     let tree = match place.tree()? {
         Ok(tree) => tree,
         Err(why) => return no_value(&why, format),

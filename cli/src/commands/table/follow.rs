@@ -39,8 +39,8 @@ pub struct Follow {
     changes: Option<u64>,
 }
 
-/// The columns of a value.
-const COLUMNS: [&str; 8] =
+/// The columns of a value that is there, or is not.
+pub const COLUMNS: [&str; 8] =
     ["key", "value", "key_text", "key_hex", "value_text", "value_hex", "why", "found"];
 
 /// Runs `follow`.

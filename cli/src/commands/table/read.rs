@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 use varvite::{Error, Kind, Value};
 
+use super::follow::COLUMNS;
 use super::from::From;
 use super::range::{KeyRange, bounds};
 use super::reader::Reader;
@@ -98,6 +99,10 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
         let value = value.as_ref().map(Value::read).transpose()?;
         match (format, &value) {
             (Format::Json, _) => {
+                let view = arguments.view.map(|_| "value_as");
+                let [rest @ .., why, found] = COLUMNS;
+                let columns = rest.into_iter().chain(view).chain([why, found]);
+                records::columns_of_result(&columns.collect::<Vec<_>>())?;
                 let mut said = json!({ "key": arguments.key, "value": null });
                 text::put_both(&mut said, "key", &key);
                 if let Some(value) = &value {

@@ -326,7 +326,7 @@ impl LiveTables {
             let found = entry.live.found();
             let behind =
                 found.filter(|(state, from, ..)| self.is_behind(log, &entry, state, *from));
-            let Some((table_state, _, applied, cut)) = behind else {
+            let Some((table_state, from, applied, cut)) = behind else {
                 entry.live.note(None);
                 continue;
             };
@@ -336,7 +336,11 @@ impl LiveTables {
                 Err(error) if !matches!(error.kind(), Kind::Closed | Kind::Poisoned) => {
                     // A panic where something was to be made durable is not that table's alone.
                     self.store.check_writable()?;
-                    entry.live.note(Some(&error));
+                    // One that only keeps too many short files has room in the log for more.
+                    if !error.is_no_space() || self.keeps_too_much(log, &entry, &table_state, from)
+                    {
+                        entry.live.note(Some(&error));
+                    }
                 }
                 written => {
                     let (shape, base) = written?;
@@ -365,9 +369,20 @@ impl LiveTables {
         state: &TableState,
         from: LogPoint,
     ) -> bool {
-        let most = kept_max(self.store.options.log_file_bytes, state.options.write_buffer_bytes);
         let kept = log.kept(entry.record.id, from.max(entry.record.from));
-        kept.bytes > most || kept.short > SHORT_FILES_MAX
+        kept.short > SHORT_FILES_MAX || self.keeps_too_much(log, entry, state, from)
+    }
+
+    /// The same by its bytes, however many files they are in.
+    fn keeps_too_much(
+        &self,
+        log: &LogWriter,
+        entry: &LiveTable,
+        state: &TableState,
+        from: LogPoint,
+    ) -> bool {
+        let most = kept_max(self.store.options.log_file_bytes, state.options.write_buffer_bytes);
+        log.kept(entry.record.id, from.max(entry.record.from)).bytes > most
     }
 
     /// Makes one segment or blob file of the live tables durable; whether there was one to do.
