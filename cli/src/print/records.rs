@@ -59,6 +59,7 @@ static SETTING: Mutex<Option<(Output, String)>> = Mutex::new(None);
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 
 /// How far the output is.
+#[allow(clippy::struct_excessive_bools)] // each is known at another time
 struct State {
     out: BufWriter<Stdout>,
     /// The result, which waits for the end of the command.
