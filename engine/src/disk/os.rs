@@ -254,8 +254,12 @@ impl Disk for OsDisk {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.check_file("rename", from)?;
-        fs::rename(self.full(from)?, self.full(to)?).map_err(|error| {
+        let target = self.full(to)?;
+        fs::rename(self.full(from)?, &target).map_err(|error| {
             if cfg!(windows) && error.kind() == io::ErrorKind::PermissionDenied {
+                if target.is_dir() {
+                    return paths::is_folder(&self.shown(to));
+                }
                 let advice = paths::is_open(&self.shown(to));
                 return advice.with_source(error);
             }
