@@ -96,7 +96,8 @@ fn damage_of_a_file_that_is_no_stores_is_told_by_what_can_be_done() {
         let file = line.split(' ').find(|word| word.starts_with("in/")).unwrap();
         let said = run(folder, line).error(3, &[&format!("{file} is damaged at byte")]);
         assert!(!said.contains("varvite check"), "{line}: {said}");
-        assert_eq!(said.to_lowercase().matches("bad").count(), 1, "named once: {said}");
+        // With its folder: a checksum may spell "bad", too.
+        assert_eq!(said.matches(file).count(), 1, "named once: {said}");
         assert!(said.contains("another copy"), "{line}: {said}");
     }
     // Heads, too.
