@@ -9,8 +9,8 @@ use crate::model::table::Snapshots;
 use crate::random::setting;
 use crate::story::{ACTS, Act, Story, assert_reopens};
 
-/// Unsynced changes up to which every subset is tried.
-const EXHAUSTIVE: usize = 8;
+/// Unsynced changes up to which every subset is tried, by default and where more images are asked for.
+const EXHAUSTIVE: [usize; 2] = [6, 8];
 
 /// Tells the story on a disk whose process dies at the `n`-th change or sync. Returns the disk, what was
 /// acknowledged, and what is allowed besides; `None` when the story came to its end.
@@ -39,13 +39,14 @@ fn die_at(n: u64) -> Option<(Arc<SimDisk>, Act, Vec<Snapshots>)> {
 
 #[test]
 fn every_crash_reopens_to_the_acknowledged_snapshots() {
-    let seeded = setting("VARVITE_CRASH_IMAGES", 32);
+    let seeded = setting("VARVITE_CRASH_IMAGES", 16);
+    let exhaustive = EXHAUSTIVE[usize::from(seeded > 16)];
     let (mut images, mut before, mut after) = (0, 0, 0);
     let mut died = 0;
     while let Some((sim, act, allowed)) = die_at(died + 1) {
         died += 1;
         let allowed: Vec<_> = allowed.iter().collect();
-        for (crash, image) in sim.crash_images(EXHAUSTIVE, seeded) {
+        for (crash, image) in sim.crash_images(exhaustive, seeded) {
             let what = (died, act, crash);
             images += 1;
             let disk = Arc::clone(&image) as Arc<dyn Disk>;

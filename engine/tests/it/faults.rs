@@ -99,7 +99,7 @@ fn every_failing_call_gives_an_error_and_loses_nothing() {
     }
     let calls = sim.calls();
     let all: u64 = Fault::ALL.iter().map(|fault| calls.of(*fault)).sum();
-    let most = setting("VARVITE_FAULTS", 2_000).div_ceil(2);
+    let most = setting("VARVITE_FAULTS", 1_000).div_ceil(2);
     let stride = all.div_ceil(most).max(1);
     let mut tally = Tally::default();
     for fault in Fault::ALL {

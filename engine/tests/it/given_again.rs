@@ -16,6 +16,7 @@ use varvite::{
 
 use crate::hooked_disk::HookedDisk;
 use crate::listed::Listed;
+use crate::random::setting;
 
 fn update(table: &mut Table, round: u8) {
     let mut batch = Batch::new();
@@ -120,14 +121,15 @@ const THENS: [Then; 6] = [
     Then::Writes(131_072),
 ];
 
-/// Does `read` with each of those at each of its calls of the disk, and with all numbers given again or some. Gives how
-/// often it came, and with how many files.
+/// Does `read` with one of those at each of its calls of the disk, and with all numbers given again or some: by turns, or
+/// with both at each where more effort is asked for. Gives how often it came, and with how many files.
 fn beside(read: impl Fn(&Arc<dyn Disk>, &dyn std::fmt::Debug)) -> (u64, usize) {
     let whole = told();
     let (mut met, mut files) = (0, 0);
+    let is_both = setting("VARVITE_EFFORT", 1) > 1;
     for turn in 0.. {
         // Not always the same one for the same kind of call.
-        let (n, is_every) = (turn / 2, turn % 2 == 1);
+        let (n, is_every) = if is_both { (turn / 2, turn % 2 == 1) } else { (turn, turn % 2 == 1) };
         let then = THENS[(n as usize + n as usize / THENS.len()) % THENS.len()];
         let disk = whole.snapshot();
         let (at, is_met) = (AtomicU64::new(0), Arc::new(AtomicBool::new(false)));
