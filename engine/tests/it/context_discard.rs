@@ -58,6 +58,31 @@ fn a_store_that_was_just_made_goes_with_all_of_it_and_with_nothing_else() {
     }
 }
 
+/// What somebody has put among the files of the index is his, in folders that only a session has too.
+#[test]
+fn files_below_the_index_that_are_none_of_a_session_stay() {
+    let temporary = tempfile::tempdir().unwrap();
+    let of_system: Arc<dyn Disk> = OsDisk::new(temporary.path()).unwrap();
+    let simulated: Arc<dyn Disk> = SimDisk::new(1);
+    for disk in [of_system, simulated] {
+        let store = made(&disk, Index::Always);
+        disk.create_directory("index/own").unwrap();
+        let own = ["index/notes.txt", "index/own/kept.segment", "index/segments/notes"];
+        for path in own {
+            disk.open(path, Mode::Create, Access::Buffered).unwrap().write_at(0, b"mine").unwrap();
+        }
+        store.discard().unwrap();
+        assert_eq!(disk.list("").unwrap(), ["index"]);
+        for (folder, names) in [
+            ("index", &["notes.txt", "own", "segments"][..]),
+            ("index/own", &["kept.segment"]),
+            ("index/segments", &["notes"]),
+        ] {
+            assert_eq!(disk.list(folder).unwrap(), names, "{folder}");
+        }
+    }
+}
+
 #[test]
 fn a_store_that_was_there_before_stays() {
     let disk: Arc<dyn Disk> = SimDisk::new(1);

@@ -2,12 +2,13 @@
 //! call of the first, beside another process, and where something else is.
 
 use std::fmt::Debug;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 
 use varvite::context::{ChildOrder, CommitInfo, Configuration, Index, Options, Store};
 use varvite::disk::memory::MemoryDisk;
+use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
 use varvite::{
@@ -250,6 +251,80 @@ fn nothing_is_made_over_what_is_there() {
     assert_eq!(disk.list("").unwrap(), names);
 }
 
+/// All files and folders below `folder`, with what is in them.
+fn below(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let is_folder = path.is_dir();
+        found.push((
+            path.clone(),
+            if is_folder { Vec::new() } else { std::fs::read(&path).unwrap() },
+        ));
+        if is_folder {
+            found.extend(below(&path));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A store's own index is made after the file by which the store is known, so without that file it is somebody's.
+#[test]
+fn a_folder_index_that_is_somebodys_stays() {
+    type Put = fn(&Path);
+    let puts: [Put; 4] = [
+        |index| {
+            let options = SessionOptions { log: Log::None, ..logged() };
+            let session = Session::open_or_create(index, options).unwrap();
+            let mut table = session.create_table("t", TableOptions::default()).unwrap();
+            for name in ["one", "two"] {
+                table.update(Batch::new().insert(b"key", name.as_bytes())).unwrap();
+                let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+                session.save_snapshot(name, content).unwrap();
+            }
+            drop(table);
+            session.close().unwrap();
+        },
+        |index| assert!(!table_on(OsDisk::create(index).unwrap()).unwrap()),
+        |index| {
+            std::fs::create_dir_all(index.join("segments")).unwrap();
+            std::fs::write(index.join("segments/notes.txt"), "mine").unwrap();
+        },
+        |index| std::fs::write(index, "mine").unwrap(),
+    ];
+    let source: Arc<dyn Disk> = MemoryDisk::seeded(1);
+    let mut store = store_on(Arc::clone(&source)).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["a"], b"value").unwrap();
+    let commit = store.commit(&mut tree, &CommitInfo::new(&[], 0, "me", "first")).unwrap();
+    store.export_commit(&commit, &source, "file").unwrap();
+    store.close().unwrap();
+    for put in puts {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
+        put(&folder.join("index"));
+        let before = below(folder);
+        let disk = || OsDisk::new(folder).unwrap() as Arc<dyn Disk>;
+        let repaired = Store::repair(&source, None, &disk(), &mut |_, _| Ok(())).map(drop);
+        let outcomes = [
+            Store::create(disk(), context()).map(drop),
+            Store::open_or_create_on(disk(), context()).map(drop),
+            Store::open_or_create(folder, context()).map(drop),
+            Store::create_from_commit(disk(), context(), &*source, "file").map(drop),
+            repaired,
+        ];
+        for outcome in outcomes {
+            refused(Kind::Invalid, "it has index", outcome);
+        }
+        assert!(below(folder) == before, "{:?}", below(folder));
+    }
+    // One with nothing in it is nobody's.
+    let temporary = tempfile::tempdir().unwrap();
+    std::fs::create_dir(temporary.path().join("index")).unwrap();
+    Store::open_or_create(temporary.path(), context()).unwrap().check().unwrap();
+}
+
 #[test]
 fn what_is_there_keeps_what_it_was_made_with() {
     let disk = MemoryDisk::seeded(1);
@@ -326,11 +401,7 @@ fn a_path_is_enough() {
         drop(session);
         Store::open_or_create(&state, context()).unwrap().close().unwrap();
     }
-    refused(
-        Kind::Exists,
-        "session",
-        Session::create(varvite::disk::os::OsDisk::new(&ledger).unwrap(), logged()),
-    );
+    refused(Kind::Exists, "session", Session::create(OsDisk::new(&ledger).unwrap(), logged()));
 }
 
 /// Two handles would have updates of their own, and at most one of them would be saved.

@@ -142,14 +142,30 @@ fn expect_left_over(disk: &dyn Disk, names: &[String]) -> Result<()> {
                 ),
             ));
         }
-        let is_left = replace::unfinished(name).is_some_and(paths::is_replaced);
-        if !is_left && ![paths::LOCK, paths::INDEX].contains(&&**name) {
+        let is_left = match &**name {
+            paths::LOCK => true,
+            // A store has its control file, durably, before there is anything in its index.
+            paths::INDEX => is_empty_folder(disk, name)?,
+            _ => replace::unfinished(name).is_some_and(paths::is_replaced),
+        };
+        if !is_left {
             return Err(Error::invalid(format!(
                 "{root} is not empty (it has {name}): choose an empty folder for the context store"
             )));
         }
     }
     Ok(())
+}
+
+/// Whether there is a folder with nothing in it, or nothing at all by now.
+fn is_empty_folder(disk: &dyn Disk, name: &str) -> Result<bool> {
+    match disk.list(name) {
+        Ok(names) => Ok(names.is_empty()),
+        Err(error) if error.kind() == Kind::Missing => Ok(true),
+        // It is a file.
+        Err(error) if error.kind() == Kind::Invalid => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Makes the first chunk of an epoch, which is durable after a sync of it and of the folder. One that an

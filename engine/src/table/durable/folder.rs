@@ -215,6 +215,37 @@ fn clear(disk: &dyn Disk) -> Result<()> {
     Ok(())
 }
 
+/// Removes every file of the session in the root folder of `disk`, which nobody has open, and its folders as far as nothing
+/// else is in them.
+pub fn remove_all(disk: &dyn Disk) -> Result<()> {
+    for folder in [SNAPSHOTS, SEGMENTS, LOG, ""] {
+        let names = match names_in(disk, folder) {
+            // It is a file, of somebody's.
+            Err(error) if error.kind() == Kind::Invalid => continue,
+            names => names?,
+        };
+        let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| {
+            is_ours(folder, name) || folder.is_empty() && (*name == mark() || name == LOCK)
+        });
+        for name in own {
+            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            absent(disk.remove(&path))?;
+        }
+        if others.is_empty() && !folder.is_empty() {
+            absent(disk.remove_directory(folder))?;
+        }
+    }
+    Ok(())
+}
+
+/// What is not there need not be removed.
+fn absent(removed: Result<()>) -> Result<()> {
+    match removed {
+        Err(error) if error.kind() == Kind::Missing => Ok(()),
+        removed => removed,
+    }
+}
+
 /// The names in `folder` of a session; none where it is not there, since a copy may leave out what is empty.
 pub fn names_in(disk: &dyn Disk, folder: &str) -> Result<Vec<String>> {
     match disk.list(folder) {

@@ -100,6 +100,11 @@ impl Session {
         Self::create_claimed(disk, options, seed, &claim, lock)
     }
 
+    /// Removes the session in the root folder of `disk`, which nobody has open, but for what is not its own there.
+    pub(crate) fn remove_all(disk: &dyn Disk) -> Result<()> {
+        folder::remove_all(disk)
+    }
+
     fn create_claimed(
         disk: Arc<dyn Disk>,
         options: SessionOptions,

@@ -1,11 +1,15 @@
 //! Taking back a store that was only just made.
 
+use std::sync::Arc;
+
 use crate::context::files::paths;
 use crate::context::store::Store;
+use crate::disk::subfolder::Subfolder;
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::replace;
 use crate::sync::lock;
+use crate::table::Session;
 
 impl Store {
     /// Removes the store, which this handle has [made](Store::create), with all that was written to it since: for a host
@@ -53,9 +57,7 @@ impl Store {
                 remove(disk, &name)?;
             }
         }
-        if disk.exists(paths::INDEX)? {
-            remove_folder(disk, paths::INDEX)?;
-        }
+        remove_index(&self.disk)?;
         disk.sync_directory("")?;
         remove(disk, paths::HALF_MADE)?;
         disk.sync_directory("")?;
@@ -71,17 +73,16 @@ fn remove(disk: &dyn Disk, path: &str) -> Result<()> {
     }
 }
 
-/// Removes a folder of a session, which has folders of files, with all that is in it.
-fn remove_folder(disk: &dyn Disk, folder: &str) -> Result<()> {
-    for name in disk.list(folder)? {
-        let path = format!("{folder}/{name}");
-        // Disks say in various ways that it is a folder.
-        if let Err(error) = disk.remove(&path)
-            && remove_folder(disk, &path).is_err()
-            && error.kind() != Kind::Missing
-        {
-            return Err(error);
-        }
+/// Removes the session of the index, and its folder unless somebody has put anything else there.
+fn remove_index(disk: &Arc<dyn Disk>) -> Result<()> {
+    Session::remove_all(&*Subfolder::new(Arc::clone(disk), paths::INDEX))?;
+    match disk.list(paths::INDEX) {
+        Ok(names) if names.is_empty() => match disk.remove_directory(paths::INDEX) {
+            // It is a link to a folder.
+            Err(error) if error.kind() == Kind::Invalid => Ok(()),
+            removed => removed,
+        },
+        Err(error) if error.kind() != Kind::Missing => Err(error),
+        _ => Ok(()),
     }
-    disk.remove_directory(folder)
 }
