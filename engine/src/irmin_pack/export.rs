@@ -19,7 +19,10 @@ use crate::context::pieces::node::{Body, Branch, INLINE, Leaf, Load, Node, Slot,
 use crate::context::{Commit, Store};
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
-use crate::file::replace::replace;
+use crate::file::replace::{self, Replacement};
+
+/// What makes the folder a store.
+const CONTROL: &str = "store.control";
 
 /// Names up to this long are written where they are used.
 const NAME_SHORT: usize = 3;
@@ -412,7 +415,14 @@ impl Export {
         target.sync_directory("")?;
         let (dict_end, pack_end) = (self.dict.end(), self.pack.end());
         let control = Control::of_one_chunk(5, dict_end, pack_end, Status::Fresh);
-        replace(target, "store.control", &control.encode())?;
+        let mut replacement = Replacement::begin(target, CONTROL, Access::Buffered)?;
+        replacement.file().write_at(0, &control.encode())?;
+        replacement.sync()?;
+        replacement.rename().map_err(|refused| refused.error)?;
+        target.sync_directory("").inspect_err(|_| {
+            // What the caller is told has failed is not to be found as a store.
+            let _ = target.rename(CONTROL, &format!("{CONTROL}{}", replace::SUFFIX));
+        })?;
         Ok(self.done)
     }
 }

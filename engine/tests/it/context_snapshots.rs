@@ -375,24 +375,34 @@ fn an_import_or_export_whose_nth_call_fails_can_be_done_again() {
         let rare = matches!(fault, Fault::Rename | Fault::Read | Fault::Open);
         assert!(failed > 0 || rare, "{fault:?} never came");
     }
-    // A failed export leaves no file.
+    // A failed export leaves no file of that name, nor where it had it and the folder's sync did not say that it keeps it.
     let (store, commit) = chain(memory().1, options(Index::Minimal)).unwrap();
-    for n in 1.. {
-        let sim = SimDisk::new(n);
+    let exporting = |n: Option<u64>| {
+        let sim = SimDisk::new(n.unwrap_or(1));
         let target = Arc::clone(&sim) as Arc<dyn Disk>;
-        sim.fail_at(n, Fault::Any);
+        if let Some(n) = n {
+            sim.fail_at(n, Fault::Any);
+        }
         let outcome = store.export_commit(&commit, &target, FILE);
         sim.disarm();
+        (sim, target, outcome)
+    };
+    let (sim, _, outcome) = exporting(None);
+    outcome.unwrap();
+    let (mut failed, mut renamed_back) = (0, 0);
+    for n in 1..=sim.calls().of(Fault::Any) {
+        let (sim, target, outcome) = exporting(Some(n));
         if outcome.is_ok() {
-            break;
-        }
-        if target.exists(FILE).unwrap() {
-            assert_eq!(sim.bytes(FILE).unwrap(), bytes, "call {n}: only its name is in doubt");
             continue;
         }
+        failed += 1;
+        assert!(!target.exists(FILE).unwrap(), "call {n}");
+        let working = format!("{FILE}.export.tmp");
+        renamed_back += u64::from(sim.bytes(&working).is_ok_and(|left| left == bytes));
         store.export_commit(&commit, &target, FILE).unwrap();
         assert_eq!(sim.bytes(FILE).unwrap(), bytes, "call {n}");
     }
+    assert!(failed > 8 && renamed_back > 0, "{failed}, {renamed_back}");
 }
 
 #[test]

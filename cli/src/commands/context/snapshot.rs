@@ -259,15 +259,12 @@ fn export(arguments: &Export, format: Format) -> Outcome {
     let options = CommitFileOptions { zstd_level: arguments.compress };
     let (disk, name) = place(&arguments.file)?;
     let disk: Arc<dyn Disk> = disk;
-    let was_there = arguments.file.exists();
     let file = watched("exporting", |watch| {
         store.export_commits_watched(&commits, options, &disk, &name, watch)
     });
     let file = file.inspect_err(|error| {
-        // It has its name, and the disk does not say that it keeps it.
-        if error.kind() == Kind::Io && !was_there {
+        if error.kind() == Kind::Io {
             volume::look();
-            let _ = std::fs::remove_file(&arguments.file);
         }
     })?;
     Said::of("exported", &file).show(format)

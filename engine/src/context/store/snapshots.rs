@@ -36,7 +36,7 @@ impl Store {
     /// Writes the snapshot of a commit to the file `path` of `disk`, which must not be there. Its bytes
     /// depend on the commit and the hash configuration alone. `Missing` for an unknown commit. Reads all of the commit's
     /// tree once; memory grows with the depth of the tree and its largest value, and with nothing else. After an error no
-    /// file is there. One file, one sync of it and one of its folder.
+    /// file has that name, unless the disk fails once more. One file, one sync of it and one of its folder.
     ///
     /// It is written as `path` with `.export.tmp` behind it, under a lock that has `.export.lock`. What a killed export has
     /// left there, of this commit or another, is written over; `Exists` where a file of another kind has one of these names.
@@ -105,7 +105,7 @@ impl Store {
             CommitFileOpening { configuration: self.configuration(), commits: count, commit: last };
         let working = format!("{path}{EXPORT_SUFFIX}");
         expect_leftover(&**disk, &working)?;
-        let mut replacement = Replacement::begin_as(disk, path, working, Access::Buffered)?;
+        let mut replacement = Replacement::begin_as(disk, path, working.clone(), Access::Buffered)?;
         let file = Arc::clone(replacement.file());
         let mut exporter = Exporter::begin(file, &opening, options, &*load, watch)?;
         for place in in_order {
@@ -120,7 +120,11 @@ impl Store {
             return Err(is_there());
         }
         replacement.rename().map_err(|refused| refused.error)?;
-        disk.sync_directory(split(path).0)?;
+        disk.sync_directory(split(path).0).inspect_err(|_| {
+            // What the caller is told has failed is not to be found under its name. Nothing is removed: by now it may be
+            // somebody's.
+            let _ = disk.rename(path, &working);
+        })?;
         Ok(written)
     }
 
