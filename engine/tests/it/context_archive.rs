@@ -10,6 +10,7 @@ use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
 use varvite::{Error, Kind, Result};
 
+use crate::context_repair::{flipped, with};
 use crate::hooked_disk::{Call, HookedDisk};
 
 const COMMITS: u8 = 6;
@@ -755,5 +756,40 @@ fn a_whole_index_is_not_thrown_away_where_the_lower_folder_is_not() {
         store.rebuild_index().unwrap();
         let checked = store.check().unwrap();
         assert_eq!((checked.commits, checked.index_faults), (7, Vec::<String>::new()));
+    }
+}
+
+/// The folder of another store, one that lacks a chunk further down, and one in which a chunk is damaged.
+#[test]
+fn a_whole_index_is_not_thrown_away_where_the_lower_folder_is_another() {
+    let (other, others) = made(Index::Minimal, 10);
+    let foreign = SimDisk::new(3);
+    let mut store = open(&other, options(Index::Minimal, Some(&foreign))).unwrap();
+    assert_eq!(store.archive(&others[3], u64::MAX).unwrap(), 3);
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, commits) = made(index, 9);
+        let lower = SimDisk::new(2);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        assert_eq!(store.archive(&commits[3], u64::MAX).unwrap(), 3);
+        store.close().unwrap();
+        let [first, second, last] = &packs(&lower)[..] else { panic!("three") };
+        let end = lower.bytes(second).unwrap().len() - 5;
+        let folders = [
+            (Arc::clone(&foreign), Kind::Invalid),
+            (with(&lower, first, None), Kind::Missing),
+            (flipped(&lower, last, 20), Kind::Corrupt),
+            (flipped(&lower, second, end), Kind::Corrupt),
+        ];
+        for (folder, kind) in folders {
+            let mut store = open(&upper, options(index, Some(&folder))).unwrap();
+            let error = store.rebuild_index().unwrap_err();
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.to_string().contains("stays as it is"), "{error}");
+            drop(store);
+            let store = open(&upper, options(index, None)).unwrap();
+            assert_eq!(store.warnings(), Vec::<String>::new(), "{kind:?}");
+            assert!(commits[3..].iter().all(|it| store.exists(it).unwrap()), "{kind:?}");
+            store.close().unwrap();
+        }
     }
 }

@@ -117,16 +117,21 @@ impl Store {
             })
     }
 
-    /// `Missing` when a chunk is below and cannot be read, so that what is made of all chunks could not be made.
+    /// An error when a chunk is below that is not there, another store's, or damaged at its beginning or its end, so that
+    /// what is made of all chunks could not be made.
     pub(super) fn expect_below(&self) -> Result<()> {
-        let chunks = self.pack.chunks();
-        let Some(lower) = chunks.iter().rfind(|chunk| chunk.is_lower()) else { return Ok(()) };
-        let gone = self.pack.files.get(lower).err().filter(|error| error.kind() == Kind::Missing);
-        gone.map_or(Ok(()), |error| {
-            Err(error.context(
-                "the index cannot be made again without the lower folder, and stays as it is",
-            ))
-        })
+        for chunk in self.pack.chunks().iter().filter(|chunk| chunk.is_lower()) {
+            let found = self
+                .pack
+                .read_opening(chunk)
+                .and_then(|opening| self.pack.read_end(chunk).map(|_| opening));
+            found.map_err(|error| {
+                error.context(
+                    "the index cannot be made again without all that is in the lower folder, and stays as it is",
+                )
+            })?;
+        }
+        Ok(())
     }
 
     /// `Invalid` when what was moved last is not in this lower folder: no folder would have all.
@@ -181,8 +186,9 @@ impl Store {
         }
         volume::expect_no_store(&*lower)?;
         if most == 0 || next(&writer.control.chunks).is_none() {
-            if most > 0 && to == State::Lower {
-                // That all is there already is said of the right folder alone.
+            let has_moved = to == State::Whole && writer.moved == Some((writer.control.epoch, to));
+            if most > 0 && !has_moved {
+                // That all is there already, or came back, is said of the right folder alone.
                 self.expect_own(&writer.control, &*lower)?;
             }
             return Ok(0);
