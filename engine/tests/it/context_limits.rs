@@ -221,3 +221,44 @@ fn a_tree_of_before_a_clearing_says_that_the_store_was_cleared() {
     }
     store.close().unwrap();
 }
+
+/// Each of the small directories is written while the large ones above it are not held whole.
+#[test]
+fn an_export_reads_a_wide_directory_about_once() {
+    let disk = MemoryDisk::seeded(1);
+    let read = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&read);
+    let counting = HookedDisk::counting_reads(disk, move |_, bytes| {
+        counter.fetch_add(bytes as u64, Relaxed);
+    });
+    let options = Options { objects_bytes: 1 << 20, pages_bytes: 1 << 20, ..Options::default() };
+    let mut store = Store::create(counting, options).unwrap();
+    let mut wide = store.empty_tree();
+    // Names of the longest.
+    for number in 0..254 {
+        let name = format!("{number:03}{}", "-".repeat((1 << 16) - 3));
+        if number < 40 {
+            // With what is in one of them the wide one is more than an export holds.
+            for inner in 0..4 {
+                let inner = format!("{inner}{}", "-".repeat((1 << 16) - 1));
+                wide.add(&[&name, &inner], &[number; 1_000]).unwrap();
+            }
+        } else {
+            wide.add(&[name], b"1").unwrap();
+        }
+    }
+    let mut tree = store.empty_tree();
+    for path in ["first", "second"] {
+        let mut own = wide.clone();
+        own.add(&["own"], path.as_bytes()).unwrap();
+        own.add_tree(&["wide"], &wide).unwrap();
+        tree.add_tree(&[path], &own).unwrap();
+    }
+    let commit = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    drop((tree, wide));
+    read.store(0, Relaxed);
+    let to: Arc<dyn Disk> = MemoryDisk::seeded(2);
+    let file = store.export_commit(&commit, &to, "file").unwrap();
+    let read = read.load(Relaxed);
+    assert!(read < 8 * file.bytes, "{read} bytes read for {}", file.bytes);
+}

@@ -17,7 +17,7 @@ use crate::disk::File;
 use crate::error::{Error, Result};
 use crate::format::codec::Encoder;
 
-/// Memory for the pieces on a path, of which those further up are read again.
+/// Memory for the pieces on a path but one, of which those further up are read again.
 const NODES_MAX: usize = 16 << 20;
 
 /// Writes one file.
@@ -122,8 +122,12 @@ impl Path {
         expect_path(path_bytes(level.body.bytes().len(), level.above))?;
         self.node_bytes += level.node_bytes;
         self.levels.push(level);
-        while self.node_bytes > NODES_MAX && self.let_go + 1 < self.levels.len() {
+        while self.let_go + 1 < self.levels.len() {
             let level = &mut self.levels[self.let_go];
+            // One that is let go is read again only after as much was read below it.
+            if level.node.is_some() && self.node_bytes - level.node_bytes <= NODES_MAX {
+                break;
+            }
             if level.place.is_some() && level.node.take().is_some() {
                 self.node_bytes -= level.node_bytes;
             }
