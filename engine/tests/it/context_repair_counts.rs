@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use varvite::context::{CommitHash, CommitInfo, Index, Options, RepairedContext, Store};
 use varvite::disk::Disk;
-use varvite::disk::sim::SimDisk;
+use varvite::disk::sim::{Crash, SimDisk};
 
 use crate::collect_joins;
 use crate::context_archive::{commit, made, open, options, packs, value};
@@ -182,4 +182,48 @@ fn a_parent_from_elsewhere_is_told_as_a_guess() {
     assert_eq!(kept, [true, false, true], "{found:?}");
     let [lost] = &found.lost[..] else { panic!("{found:?}") };
     assert!(lost.commit.is_none() && lost.detail.contains("perhaps Co"), "{found:?}");
+}
+
+/// What a process that was killed in a commit leaves behind the last batch was never acknowledged.
+#[test]
+fn a_batch_that_was_cut_off_is_told_and_no_damage() {
+    let (disk, commits) = made(Index::Minimal, 9);
+    let name = packs(&disk).pop().unwrap();
+    let bytes = disk.bytes(&name).unwrap();
+    let next = disk.crash(Crash::Process);
+    let mut store = open(&next, options(Index::Minimal, None)).unwrap();
+    commit(&mut store, commits.last(), 7).unwrap();
+    drop(store);
+    let longer = next.bytes(&name).unwrap();
+    let batch = &longer[bytes.len()..];
+    assert!(batch.len() > 60 && longer.starts_with(&bytes));
+    let with_tail = |tail: &[u8]| with(&disk, &name, Some([&bytes[..], tail].concat()));
+    let lengths = [1, 27, 28, 29, batch.len() - 1];
+    for tail in lengths.iter().map(|length| &batch[..*length]).chain([&[7][..]]) {
+        let cut_off = with_tail(tail);
+        let dynamic = Arc::clone(&cut_off) as Arc<dyn Disk>;
+        let checked = Store::open_read_only(dynamic, options(Index::Minimal, None));
+        assert_eq!(checked.unwrap().check().unwrap().commits, 6);
+        let (found, target) = repair(&cut_off, None).unwrap();
+        assert_eq!(found.commits, 6);
+        assert!(found.is_whole() && found.damage.is_empty(), "{found:?}");
+        let [told] = &found.unfinished[..] else { panic!("{found:?}") };
+        assert!(told.starts_with(&name) && told.contains("that was cut off"), "{told}");
+        assert_eq!(open(&target, Options::default()).unwrap().log(9).unwrap().len(), 6);
+    }
+    let (found, _) = repair(&disk, None).unwrap();
+    assert!(found.is_whole() && found.unfinished.is_empty(), "{found:?}");
+    // What may have been acknowledged, and what a checkpoint knows, was not cut off.
+    let mut damaged = batch.to_vec();
+    *damaged.last_mut().unwrap() ^= 1;
+    let images = [
+        with_tail(&damaged),
+        with_tail(&[1; 5_000]),
+        flipped(&disk, &name, bytes.len() - 30),
+        with(&disk, &name, Some(bytes[..bytes.len() - 1].to_vec())),
+    ];
+    for image in images {
+        let (found, _) = repair(&image, None).unwrap();
+        assert!(!found.is_whole() && found.unfinished.is_empty(), "{found:?}");
+    }
 }

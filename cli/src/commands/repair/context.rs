@@ -31,6 +31,7 @@ struct Report {
     lost_branches: Vec<LostBranch>,
     damage: Vec<String>,
     missing: Vec<String>,
+    unfinished: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -106,6 +107,7 @@ fn report(found: RepairedContext) -> Report {
         lost_branches: branches.collect(),
         damage: found.damage.iter().map(|it| told(it)).collect(),
         missing: found.missing,
+        unfinished: found.unfinished,
     }
 }
 
@@ -135,6 +137,9 @@ fn show(report: &Report) -> std::io::Result<()> {
         print::line(
             "branches may name older commits than they did: what was said of them last may be lost",
         )?;
+    }
+    for unfinished in &report.unfinished {
+        print::line(&format!("no damage: {unfinished}"))?;
     }
     let last =
         report.last_commit.as_ref().map_or(String::new(), |last| format!(", the last {last}"));

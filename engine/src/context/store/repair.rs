@@ -54,6 +54,9 @@ pub struct RepairedContext {
     pub damage: Vec<String>,
     /// What is not there, a sentence each: chunks, of the lower folder too.
     pub missing: Vec<String>,
+    /// Bytes behind the last batch, which the next opening would have removed: of a commit that was cut off and never
+    /// acknowledged. They are no damage.
+    pub unfinished: Vec<String>,
 }
 
 impl RepairedContext {
@@ -120,7 +123,7 @@ impl Store {
             // What the caller is told has failed is not to be found as a store.
             let _ = target.rename(paths::CONTROL, paths::HALF_MADE);
         })?;
-        (repaired.damage, repaired.missing) = wreck.told();
+        [repaired.damage, repaired.missing, repaired.unfinished] = wreck.told();
         Ok(repaired)
     }
 }

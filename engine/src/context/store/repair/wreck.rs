@@ -25,7 +25,7 @@ use crate::context::hash::CommitHash;
 use crate::context::options::{Index, Options};
 use crate::context::store::load::read_control;
 use crate::disk::memory::MemoryDisk;
-use crate::disk::{Access, Disk, Mode};
+use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
 use crate::format::header::{self, FileKind, Header};
@@ -85,6 +85,7 @@ pub(super) struct Wreck {
     last_damage: Option<u64>,
     damage: BTreeSet<String>,
     missing: BTreeSet<String>,
+    unfinished: BTreeSet<String>,
 }
 
 /// Whose a file is, as its header says.
@@ -187,6 +188,7 @@ impl Wreck {
             last_damage: None,
             damage,
             missing: BTreeSet::new(),
+            unfinished: BTreeSet::new(),
         };
         wreck.gather(&above, &below)?;
         Ok(wreck)
@@ -201,9 +203,9 @@ impl Wreck {
         self.damage.insert(damage);
     }
 
-    /// What is damaged, and what is not there.
-    pub(super) fn told(self) -> (Vec<String>, Vec<String>) {
-        (self.damage.into_iter().collect(), self.missing.into_iter().collect())
+    /// What is damaged, what is not there, and what was not finished.
+    pub(super) fn told(self) -> [Vec<String>; 3] {
+        [self.damage, self.missing, self.unfinished].map(|told| told.into_iter().collect())
     }
 
     pub(super) fn horizon(&self) -> Horizon {
@@ -599,6 +601,10 @@ impl Wreck {
         let file = self.pack.files.get(chunk)?;
         let damaged = salvage::whole(&*file, (chunk.identity, self.store, chunk.base), into)?;
         if let Some((first, last)) = damaged {
+            if let Some(told) = self.cut_off(chunk, &*file)? {
+                self.unfinished.insert(told);
+                return Ok(());
+            }
             self.last_damage = self.last_damage.max(Some(chunk.base + last));
             self.note(&Error::corrupt(&chunk.path, first, "a batch", "none that is whole"));
             return Ok(());
@@ -609,6 +615,33 @@ impl Wreck {
             return Err(Error::corrupt(&chunk.path, length, "the end of the chunk", "none"));
         }
         Ok(())
+    }
+
+    /// What is to be said of bytes at the end of the last chunk that the next opening would have removed: they are less
+    /// than a batch, and neither the control file nor a batch behind them says that they were ever durable.
+    fn cut_off(&self, chunk: &Arc<Chunk>, file: &dyn File) -> Result<Option<String>> {
+        let Some(control) = self.control.as_ref().filter(|_| !self.has_older_control) else {
+            return Ok(None);
+        };
+        if chunk.number != self.pack.last_chunk().number {
+            return Ok(None);
+        }
+        let end = match append::scan(file, chunk.identity, Position::start(), |_, _| Ok(())) {
+            Ok(scan) => scan.end.offset,
+            Err(error) if is_loss(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let known = (control.checkpoint.chunk, control.checkpoint.position.offset);
+        let is_known = known > (chunk.number, end);
+        if is_known || !append::is_cut_off(file, chunk.identity, end)? {
+            return Ok(None);
+        }
+        let bytes = append::unfinished_bytes(file, end)?;
+        let (path, s) = (&chunk.path, if bytes == 1 { "" } else { "s" });
+        Ok(Some(format!(
+            "{path} has {bytes} byte{s} behind its last batch, at byte {end}, of one that was cut off: nothing says that it \
+             was ever durable"
+        )))
     }
 
     fn chain_of(&self, chunk: &Arc<Chunk>, length: u64) -> Result<Option<u32>> {
