@@ -195,6 +195,11 @@ fn of_tables(path: &Path) -> Result<Said> {
 fn of_context(path: &Path, foreign: &Foreign) -> Result<Said> {
     let mut damage = None;
     let folder = Folder { store: path.to_owned(), foreign: foreign.clone() };
+    if let Some(lower) = folder.lower()
+        && path.join("control").is_file()
+    {
+        folder::expect_lower(path, lower)?;
+    }
     let opened = or_damage(folder.open().map(Some), &mut damage)?;
     let (mut rows, mut json) = (Vec::new(), json!({}));
     if let Some(store) = opened {

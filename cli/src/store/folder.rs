@@ -206,25 +206,31 @@ pub fn is_lower(folder: &Path) -> bool {
     })
 }
 
+/// The store that the file `name` in a folder says it is of, if it can be read and is of this kind.
+fn owner(folder: &Path, name: &str, kind: FileKind) -> Option<u64> {
+    let mut bytes = Vec::new();
+    File::open(folder.join(name)).ok()?.take(LENGTH as u64).read_to_end(&mut bytes).ok()?;
+    Header::expect(name, &bytes, kind).ok().map(|header| header.store)
+}
+
 /// The stores that the first and the last chunk in a folder say they are of, as far as they can be read; `None` where
 /// there is no chunk.
 fn owners(folder: &Path) -> Result<Option<BTreeSet<u64>>> {
     let mut names = disk(folder)?.list("")?;
     names.retain(|name| Path::new(name).extension().is_some_and(|it| it == "pack"));
     names.sort_unstable();
-    let store = |name: &String| {
-        let mut bytes = Vec::new();
-        File::open(folder.join(name)).ok()?.take(LENGTH as u64).read_to_end(&mut bytes).ok()?;
-        Header::expect(name, &bytes, FileKind::Pack).ok().map(|header| header.store)
-    };
     let ends = names.first().into_iter().chain(names.last());
-    Ok((!names.is_empty()).then(|| ends.filter_map(store).collect()))
+    let stores = ends.filter_map(|name| owner(folder, name, FileKind::Pack));
+    Ok((!names.is_empty()).then(|| stores.collect()))
 }
 
 /// `Invalid` where `lower` cannot be the lower folder of the context in `folder`, which has moved chunks there: it is a
 /// store's own, or has those of another. That is no damage of the store.
 pub fn expect_lower(folder: &Path, lower: &Path) -> Result<()> {
-    let why = match (owners(lower)?, owners(folder)?.unwrap_or_default()) {
+    let mut own = owners(folder)?.unwrap_or_default();
+    // The chunks there may all be damaged, or another's.
+    own.extend(owner(folder, "control", FileKind::Control));
+    let why = match (owners(lower)?, own) {
         _ if is_context(lower) && !is_lower(lower) => "is the folder of a store",
         (Some(below), own) if !below.is_empty() && !own.is_empty() && below.is_disjoint(&own) => {
             "has chunks of another store"

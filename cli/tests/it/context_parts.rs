@@ -139,6 +139,64 @@ fn parts_find_what_the_whole_finds() {
     assert!(damages > 20 && of_index > 2, "{damages}, {of_index}");
 }
 
+/// Whoever puts one file back from a copy wants to know of the others before the next check.
+#[test]
+fn each_damaged_chunk_is_named_by_one_check_and_by_its_parts() {
+    type Place<'a> = &'a dyn Fn(&Path) -> usize;
+    let folder = TempDir::new().unwrap();
+    let store = context(folder.path(), &[]);
+    let lower = folder.path().join("lower");
+    let over = ["--lower", text(&lower)];
+    for number in ["1", "2", "3", "4"] {
+        let value = number.repeat(300);
+        let put = ["context", "put", &store, "main", &format!("a/{number}"), &value];
+        varvite(&[&put[..], if number == "1" { &[] } else { &over }].concat()).yes();
+        let archive = ["context", "archive", &store, over[0], over[1], "--end-chunk"];
+        varvite(&archive).yes();
+    }
+    let arguments = [&*store, over[0], over[1]];
+    let chunk = |number: usize| lower.join(format!("0000-00000{number}.pack"));
+    // The head of the batch behind the opening; an opening; a value; an end.
+    let value = |path: &Path| {
+        let bytes = fs::read(path).unwrap();
+        bytes
+            .windows(9)
+            .position(|it| it.iter().all(|byte| *byte == it[0] && *byte > b'0'))
+            .unwrap()
+    };
+    let end = |path: &Path| fs::metadata(path).unwrap().len() as usize - 3;
+    let cases: [&[(usize, Place<'_>)]; 4] = [
+        &[(0, &|_| 150), (1, &|_| 150)],
+        &[(1, &value), (0, &|_| 150)],
+        &[(0, &|_| 80), (1, &|_| 80), (2, &end)],
+        &[(2, &value), (0, &end), (1, &|_| 150)],
+    ];
+    for (number, case) in cases.into_iter().enumerate() {
+        let sound: Vec<_> = (0..3).map(|number| fs::read(chunk(number)).unwrap()).collect();
+        for (number, place) in case {
+            let mut bytes = sound[*number].clone();
+            bytes[place(&chunk(*number))] ^= 1;
+            fs::write(chunk(*number), bytes).unwrap();
+        }
+        let (code, report) = checked(&arguments);
+        let (_, in_parts, _) = in_parts(&arguments);
+        assert_eq!(code, 3, "{report}");
+        for (damaged, _) in case {
+            let name = format!("0000-00000{damaged}.pack is damaged");
+            for found in [&found(&report), &in_parts] {
+                assert!(
+                    found.iter().any(|it| it.starts_with(&name)),
+                    "{number}: {name}: {found:?}"
+                );
+            }
+        }
+        for (number, bytes) in sound.iter().enumerate() {
+            fs::write(chunk(number), bytes).unwrap();
+        }
+    }
+    assert_eq!(checked(&arguments).0, 0);
+}
+
 #[test]
 fn parts_of_a_store_of_irmin_find_what_the_whole_finds() {
     let folder = TempDir::new().unwrap();

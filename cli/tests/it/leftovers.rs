@@ -139,6 +139,80 @@ fn old_commits_move_to_the_folder_that_has_the_others() {
     run(folder, "context create new").yes();
     run(folder, "context put new main a 1").yes();
     run(folder, "context archive new --lower m-low").error(2, &["belong to another store"]);
+    run(folder, "context unarchive new --lower m-low").error(2, &["belong to another store"]);
+    run(folder, "context unarchive new --lower empty").yes();
+}
+
+/// A folder that is not the right one is told before anything is made of it.
+#[test]
+fn the_lower_folder_of_another_store_costs_nothing() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    for store in ["n", "m"] {
+        run(folder, &format!("context create {store}")).yes();
+        for (number, more) in [(1, " --end-chunk"), (2, "")] {
+            run(folder, &format!("context put {store} main a {number}")).yes();
+            run(folder, &format!("context archive {store} --lower {store}-low{more}")).yes();
+        }
+    }
+    let said = run(folder, "context check n --rebuild-index --lower m-low");
+    said.error(2, &["m-low has chunks of another store"]);
+    // It needs nothing from below.
+    assert_eq!(run(folder, "context get n last a").yes(), "2\n");
+    run(folder, "context check n --rebuild-index --lower n-low").yes();
+    for line in ["info n --lower m-low", "check n --lower m-low", "doctor n --lower m-low"] {
+        run(folder, line).error(2, &["m-low has chunks of another store"]);
+    }
+    run(folder, "info n --lower n-low").yes();
+    run(folder, "info n").yes();
+}
+
+/// The chunk that is written to may be the only one that is not below.
+#[test]
+fn a_file_of_another_store_is_damage_to_a_check_of_an_archive() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    for store in ["a", "b"] {
+        run(folder, &format!("context create {store}")).yes();
+        run(folder, &format!("context put {store} main x 1")).yes();
+    }
+    run(folder, "context archive a --lower low --end-chunk").yes();
+    run(folder, "context put a main x 2").yes();
+    run(folder, "context archive a --lower low").yes();
+    let own = folder.join("a/0000-000001.pack");
+    let kept = fs::read(&own).unwrap();
+    fs::copy(folder.join("b/0000-000000.pack"), &own).unwrap();
+    for command in ["check", "context check"] {
+        let said = run(folder, &format!("{command} a --lower low"));
+        said.error(3, &["belongs to another store: put the right file in its place"]);
+    }
+    fs::write(&own, kept).unwrap();
+    run(folder, "check a --lower low").yes();
+}
+
+/// What was there before a context is made stays, whoever made it.
+#[test]
+fn a_folder_index_is_somebodys_where_no_store_is() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create c").yes();
+    run(folder, "context put c main x 1").yes();
+    run(folder, "context snapshot export c last file").yes();
+    run(folder, "context export-irmin c irmin").yes();
+    for live in ["", " --live"] {
+        run(folder, &format!("table put d/index t a b --create{live}")).yes();
+        for line in [
+            "context create d",
+            "context snapshot import file d",
+            "context migrate irmin d",
+            "repair c d",
+        ] {
+            run(folder, line).error(2, &["it has index"]);
+            assert_eq!(fs::read_dir(folder.join("d")).unwrap().count(), 1, "{line}");
+        }
+        assert_eq!(run(folder, "table get d/index t a").yes(), "b\n");
+        fs::remove_dir_all(folder.join("d")).unwrap();
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! commit walked to find what else it touches.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::rc::Rc;
 
 use clap::Args;
@@ -16,7 +17,7 @@ use crate::exit::{self, Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::context::{Folder, commit, text};
-use crate::store::folder::{disk, expect_lower_with_chunks};
+use crate::store::folder::{disk, expect_lower, expect_lower_with_chunks};
 use crate::text::Notation;
 use crate::wheel;
 
@@ -306,6 +307,8 @@ impl Walk {
 /// Runs `check`.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     if arguments.rebuild_index {
+        // Before the one that is there is thrown away.
+        expect_right_lower(&arguments.folder)?;
         let mut store = arguments.folder.open_to_write()?;
         wheel::during("making the index again", || store.rebuild_index())?;
         store.close()?;
@@ -318,17 +321,27 @@ pub fn of_folder(arguments: &Folder, format: Format) -> Outcome {
     check(arguments, &Part::default(), format)
 }
 
+/// The folder of the lower layer, where the store is one of ours and it was given.
+fn own_lower(arguments: &Folder) -> Result<Option<&Path>> {
+    let is_foreign = irmin::is_store(&*disk(&arguments.store)?)?;
+    Ok(arguments.lower().filter(|_| !is_foreign))
+}
+
+/// `Invalid` where another lower folder was given than that of the store, which is no damage of it.
+fn expect_right_lower(arguments: &Folder) -> Result<()> {
+    own_lower(arguments)?.map_or(Ok(()), |lower| expect_lower(&arguments.store, lower))
+}
+
 /// Reads what is to be checked.
 fn walk(arguments: &Folder, store: &Store, part: &Part) -> Result<(Walk, Checked)> {
-    let is_foreign = irmin::is_store(&*disk(&arguments.store)?)?;
-    let lower = arguments.lower().filter(|_| !is_foreign);
+    let lower = own_lower(arguments)?;
     if let Some(lower) = lower
         && store.archived_bytes() > 0
     {
         expect_lower_with_chunks(&arguments.store, lower)?;
     }
-    let has_lower = lower.is_some();
-    let mut walk = Walk { hashes: !is_foreign, has_lower, ..Walk::default() };
+    let hashes = !irmin::is_store(&*disk(&arguments.store)?)?;
+    let mut walk = Walk { hashes, has_lower: lower.is_some(), ..Walk::default() };
     let mut checked = Checked::default();
     if part.is_all() {
         match wheel::during("recomputing every hash", || store.check()) {
@@ -362,6 +375,7 @@ fn walk(arguments: &Folder, store: &Store, part: &Part) -> Result<(Walk, Checked
 
 /// The same once more, where a writer beside this has collected or cleared meanwhile: then what is not there is no damage.
 fn walk_beside(arguments: &Folder, part: &Part) -> Result<(Store, Walk, Checked)> {
+    expect_right_lower(arguments)?;
     let mut store = arguments.open().map_err(|error| as_damage(arguments, error))?;
     for _ in 1..ATTEMPTS {
         let outcome = walk(arguments, &store, part);
@@ -380,7 +394,7 @@ fn walk_beside(arguments: &Folder, part: &Part) -> Result<(Store, Walk, Checked)
 
 /// Files of another store among those of this one are damage to who checks it, as they are in a store of tables.
 fn as_damage(arguments: &Folder, error: Error) -> Error {
-    let is_own = arguments.store.join("control").is_file() && arguments.lower().is_none();
+    let is_own = arguments.store.join("control").is_file();
     if error.kind() == Kind::Invalid && is_own {
         return Error::new(Kind::Corrupt, error.detail());
     }
@@ -475,10 +489,17 @@ fn walk_all(walk: &mut Walk, store: &Store) -> Result<()> {
         bar.set(walk.commits);
     }
     bar.finish();
-    Ok(())
+    chunks(walk, store)
 }
 
-/// Walks the commits of a part.
+/// Tells of each chunk that is damaged, whatever needs it.
+fn chunks(walk: &mut Walk, store: &Store) -> Result<()> {
+    wheel::during("reading every chunk", || {
+        store.check_chunks(&mut |error| walk.found(error, &[]).map(drop))
+    })
+}
+
+/// Walks the commits of a part, and with the first and the last the chunks, of which the others read little.
 fn walk_part(walk: &mut Walk, store: &Store, part: &Part) -> Result<()> {
     let commits = all_commits(walk, store)?;
     let from = match &part.from {
@@ -506,7 +527,8 @@ fn walk_part(walk: &mut Walk, store: &Store, part: &Part) -> Result<()> {
     }
     walk.next = left.next().copied();
     bar.finish();
-    Ok(())
+    let is_at_an_end = part.from.is_none() || walk.next.is_none();
+    if is_at_an_end { chunks(walk, store) } else { Ok(()) }
 }
 
 /// The commits, the newest first, as far back as they can be listed.

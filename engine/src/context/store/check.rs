@@ -36,69 +36,80 @@ pub struct Checked {
     pub missing: Vec<String>,
 }
 
+/// What a chunk says at its beginning and, once it has ended, at its end.
+type Ends = (Opening, Option<Seal>);
+
 /// What chunks say of the commits in them, compared with history from the newest commit on.
 struct Chunks<'a> {
     store: &'a Store,
-    /// Those that history has not gone past, the newest last.
-    left: Vec<(Arc<Chunk>, Opening, Option<Seal>)>,
+    /// Those that history has not gone past, the newest last; what they say, unless that is damaged.
+    left: Vec<(Arc<Chunk>, Option<Ends>)>,
     /// The first and the last commit that it has passed in the newest of these; 0 for none.
     first: u64,
     last: u64,
 }
 
 impl<'a> Chunks<'a> {
-    /// Reads the opening and the end of each chunk. `Corrupt` when one is wrong in itself or, where `follow` says so,
-    /// does not follow the one before.
-    fn of(store: &'a Store, pack: &Pack, follow: bool) -> Result<Chunks<'a>> {
+    /// Reads the opening and the end of each chunk. Gives an error for each that is wrong in itself or, where `follow` says
+    /// so, does not follow the one before.
+    fn of(store: &'a Store, pack: &Pack, follow: bool) -> (Chunks<'a>, Vec<Error>) {
         let control = &store.control;
-        let mut left: Vec<(Arc<Chunk>, Opening, Option<Seal>)> = Vec::new();
+        let mut left: Vec<(Arc<Chunk>, Option<Ends>)> = Vec::new();
+        let mut errors = Vec::new();
         for chunk in pack.chunks().into_iter().filter(|chunk| chunk.has_file()) {
             let found = pack.beside_swaps(|| {
                 let Some(chunk) = pack.chunk(chunk.base).filter(|chunk| chunk.has_file()) else {
                     return Ok(None);
                 };
-                let (opening, end) = (pack.read_opening(&chunk)?, pack.read_end(&chunk)?);
-                Ok(Some((chunk, opening, end)))
+                let ends = (pack.read_opening(&chunk)?, pack.read_end(&chunk)?);
+                Ok(Some((chunk, ends)))
             });
-            let found = match found {
+            let (chunk, (opening, end)) = match found {
+                Ok(Some(found)) => found,
+                Ok(None) => continue,
                 // It went while it was read.
                 Err(error) if error.kind() == Kind::Collected && !pack.has_chunk(chunk.base) => {
-                    None
+                    continue;
                 }
-                found => found?,
+                Err(error) => {
+                    errors.push(error);
+                    left.push((chunk, None));
+                    continue;
+                }
             };
-            let Some((chunk, opening, end)) = found else { continue };
             let before =
-                left.last().filter(|(before, ..)| before.number + before.numbers == chunk.number);
-            let follows = before.is_none_or(|(before, ..)| before.sealed() == Some(opening.chain));
+                left.last().filter(|(before, _)| before.number + before.numbers == chunk.number);
+            let follows = before.is_none_or(|(before, _)| before.sealed() == Some(opening.chain));
             let is_ours = opening.epoch == control.epoch
                 && (opening.configuration, opening.index) == (control.configuration, control.index);
             if follow && !(follows && is_ours) {
-                return Err(wrong(&chunk, "an opening that continues the chunk before"));
+                errors.push(wrong(&chunk, "an opening that continues the chunk before"));
+                left.push((chunk, None));
+                continue;
             }
-            left.push((chunk, opening, end));
+            left.push((chunk, Some((opening, end))));
         }
-        Ok(Chunks { store, left, first: 0, last: 0 })
+        (Chunks { store, left, first: 0, last: 0 }, errors)
     }
 
-    /// The next older commit is at `offset`; 0 when there is none. After an error it can go on.
-    fn pass(&mut self, offset: u64) -> Result<()> {
+    /// The next older commit is at `offset`; 0 when there is none. Gives what chunks say otherwise.
+    fn pass(&mut self, offset: u64) -> Vec<Error> {
         let horizon = &self.store.control.horizon;
-        let mut outcome = Ok(());
-        while let Some((chunk, opening, end)) =
-            self.left.pop_if(|(chunk, ..)| offset == 0 || chunk.base > offset)
+        let mut errors = Vec::new();
+        while let Some((chunk, ends)) =
+            self.left.pop_if(|(chunk, _)| offset == 0 || chunk.base > offset)
         {
             let found = (self.first, self.last);
             let is_whole = chunk.base >= horizon.offset;
-            let ends = |end: Seal| is_whole && (end.first_commit, end.last_commit) != found;
-            let expected = if horizon.standing(opening.last_commit) == offset {
-                end.is_some_and(ends)
-                    .then_some("an end that names the first and the last commit in it")
-            } else {
-                Some("an opening that names the commit before it")
-            };
-            if let Some(expected) = expected {
-                outcome = outcome.and(Err(wrong(&chunk, expected)));
+            let ends_otherwise =
+                |end: Seal| is_whole && (end.first_commit, end.last_commit) != found;
+            if let Some((opening, end)) = ends {
+                if horizon.standing(opening.last_commit) != offset {
+                    errors.push(wrong(&chunk, "an opening that names the commit before it"));
+                } else if end.is_some_and(ends_otherwise) {
+                    let expected = "an end that names the first and the last commit in it";
+                    errors.push(wrong(&chunk, expected));
+                }
             }
             (self.first, self.last) = (0, 0);
         }
@@ -106,8 +117,13 @@ impl<'a> Chunks<'a> {
         if self.last == 0 {
             self.last = offset;
         }
-        outcome
+        errors
     }
+}
+
+/// The first of them.
+fn first_of(errors: Vec<Error>) -> Result<()> {
+    errors.into_iter().next().map_or(Ok(()), Err)
 }
 
 fn wrong(chunk: &Chunk, expected: &str) -> Error {
@@ -166,7 +182,8 @@ impl Store {
         }
         let pack = &self.pack.uncached(&self.options);
         let end = self.place();
-        let mut chunks = Chunks::of(self, pack, from.is_none())?;
+        let (mut chunks, errors) = Chunks::of(self, pack, from.is_none());
+        first_of(errors)?;
         let mut checked = Checked::default();
         let mut seen = HashSet::new();
         let (mut has_begun, mut left) = (from.is_none(), most);
@@ -184,7 +201,7 @@ impl Store {
             }
             left -= 1;
             Self::check_commit(pack, offset, &stored, &body).map_err(|error| self.judged(error))?;
-            passed?;
+            first_of(passed)?;
             let entries = self.index()?.commits(&stored);
             Self::check_entry(pack, "commit", &stored, &entries, &mut checked)?;
             checked.commits += 1;
@@ -197,16 +214,57 @@ impl Store {
                 format!("commit {} is not among those that are listed", hash::to_text(from));
             return Err(Error::missing(detail));
         }
-        chunks.pass(0)?;
-        self.check_batches(pack, end)?;
+        first_of(chunks.pass(0))?;
+        self.check_batches(pack, end, |_| true, &mut Err)?;
         Ok((checked, None))
     }
 
-    /// `Corrupt` where what a chunk has up to `end` is not as it was written, be it nothing that a commit needs: its batches
-    /// say what was durable, and branches are there where the control file is lost.
-    fn check_batches(&self, pack: &Pack, end: Place) -> Result<()> {
-        for base in pack.chunks().into_iter().map(|chunk| chunk.base) {
-            pack.beside_swaps(|| {
+    /// Calls `found` with what is wrong in each chunk, for whoever wants to know of more than [`Store::check`] comes to: where
+    /// its beginning or its end is damaged, or says another history than there is, else the first of its batches that is
+    /// not as it was written. An error of `found` ends it. Reads all of the pack that no collection has rewritten, and the
+    /// records of the commits; nothing of a store of Irmin.
+    pub fn check_chunks(&self, found: &mut dyn FnMut(Error) -> Result<()>) -> Result<()> {
+        if self.history.is_some() {
+            return Ok(());
+        }
+        let pack = &self.pack.uncached(&self.options);
+        let end = self.place();
+        let (mut chunks, errors) = Chunks::of(self, pack, true);
+        let is_told =
+            |(chunk, ends): &(Arc<Chunk>, Option<Ends>)| ends.is_none().then_some(chunk.base);
+        let told: Vec<u64> = chunks.left.iter().filter_map(is_told).collect();
+        errors.into_iter().try_for_each(&mut *found)?;
+        let mut offset = self.newest_commit();
+        while offset != 0 {
+            let before = match self.commit_in(pack, offset) {
+                Ok((_, body)) => self.commit_before(&body),
+                // What is before it nobody knows.
+                Err(error) => {
+                    found(self.judged(error))?;
+                    break;
+                }
+            };
+            chunks.pass(offset).into_iter().try_for_each(&mut *found)?;
+            offset = before;
+        }
+        if offset == 0 {
+            chunks.pass(0).into_iter().try_for_each(&mut *found)?;
+        }
+        self.check_batches(pack, end, |base| !told.contains(&base), found)
+    }
+
+    /// Calls `found` where what a chunk has up to `end` is not as it was written, be it nothing that a commit needs: its
+    /// batches say what was durable, and branches are there where the control file is lost. `takes` says by its base
+    /// whether a chunk is looked at.
+    fn check_batches(
+        &self,
+        pack: &Pack,
+        end: Place,
+        takes: impl Fn(u64) -> bool,
+        found: &mut dyn FnMut(Error) -> Result<()>,
+    ) -> Result<()> {
+        for base in pack.chunks().into_iter().map(|chunk| chunk.base).filter(|base| takes(*base)) {
+            let outcome = pack.beside_swaps(|| {
                 // Of a chunk that was collected its mapping says what is there.
                 let Some(chunk) = pack.chunk(base).filter(|chunk| chunk.is_whole()) else {
                     return Ok(());
@@ -218,8 +276,10 @@ impl Store {
                     return Ok(());
                 };
                 append::expect_chain(&*pack.files.get(&chunk)?, chunk.identity, end, chain)
-            })
-            .map_err(|error| self.judged(error))?;
+            });
+            if let Err(error) = outcome {
+                found(self.judged(error))?;
+            }
         }
         Ok(())
     }
