@@ -257,10 +257,16 @@ fn show(
     let target = status.target.map(|commit| text(&commit));
     // By the store's own figure: commits that cannot be listed here, as those of an archive, are kept all the same.
     let kept = store.stats().commits;
+    let chunks = store.chunks();
+    // What was ever written to the pack, less what there is of it.
+    let written = chunks.last().map_or(0, |last| last.base + last.written_bytes);
+    let left: u64 = chunks.iter().map(|chunk| chunk.disk_bytes).sum();
+    let reclaimed = written.saturating_sub(left);
     if format == Format::Json {
         return print::json(&json!({
             "phase": name(status.phase), "paused": status.is_paused, "target": target, "kept_commits": kept,
-            "collections": status.collections, "left_bytes": status.left_bytes, "disk_bytes": disk_bytes(folder),
+            "collections": status.collections, "left_bytes": status.left_bytes,
+            "reclaimed_bytes": reclaimed, "disk_bytes": disk_bytes(folder),
         }));
     }
     let rest = if status.is_paused { ", at rest" } else { "" };
@@ -269,6 +275,7 @@ fn show(
         ("keeps all from", target.unwrap_or_else(|| "-".to_owned())),
         ("commits", print::count(kept)),
         ("collections before", print::count(status.collections)),
+        ("reclaimed by them", print::bytes(reclaimed)),
         ("disk", print::bytes(disk_bytes(folder))),
     ];
     if status.phase != CollectPhase::None {

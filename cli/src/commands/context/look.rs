@@ -498,6 +498,8 @@ pub fn du(place: &Place, format: Format) -> Outcome {
     };
     let notation = place.notation();
     let mut rows: Vec<(Vec<u8>, u64, u64)> = Vec::new();
+    let mut bar = Progress::endless("values", Unit::Items);
+    let mut passed = 0;
     tree.fold::<&[u8]>(&[], Some(Depth::Ge(1)), Order::Sorted, |path, tree| {
         if path.len() == 1 {
             rows.push((path[0].clone(), 0, 0));
@@ -506,9 +508,12 @@ pub fn du(place: &Place, format: Format) -> Outcome {
             let row = rows.last_mut().expect("a child comes before what is below it");
             row.1 += 1;
             row.2 += value.len() as u64;
+            passed += 1;
+            bar.set(passed);
         }
         Ok(())
     })?;
+    bar.finish();
     if format == Format::Json {
         let all: Vec<_> = rows
             .iter()
