@@ -8,7 +8,7 @@ use varvite::disk::Disk;
 use varvite::disk::sim::SimDisk;
 
 use crate::context_archive::{made, open, options, packs};
-use crate::context_repair::{flipped, repair};
+use crate::context_repair::{collected, flipped, repair};
 
 /// A closed store with two branches, whose chunks have a commit each.
 fn branched() -> Arc<SimDisk> {
@@ -66,6 +66,26 @@ fn what_a_repair_calls_damaged_is_damaged_to_a_check() {
             assert!(is_told(&disk, Some(&damaged)), "{name} at {place}: {found:?}");
         }
     }
+}
+
+/// The same of what collections have rewritten, with mappings that are damaged too.
+#[test]
+fn what_a_repair_calls_damaged_in_a_sparse_file_is_damaged_to_a_check() {
+    let (disk, _) = collected(Index::Minimal);
+    assert!(!is_told(&disk, None), "as it is");
+    let sparse = packs(&disk).into_iter().filter(|name| name.matches('-').count() == 2);
+    let (mut both, mut check_alone) = (0, 0);
+    for name in sparse {
+        for place in (0..disk.bytes(&name).unwrap().len()).step_by(31) {
+            let damaged = flipped(&disk, &name, place);
+            let (found, _) = repair(&damaged, None).unwrap();
+            let is_told = is_told(&damaged, None);
+            assert!(found.is_whole() || is_told, "{name} at {place}: {found:?}");
+            both += usize::from(!found.is_whole());
+            check_alone += usize::from(found.is_whole() && is_told);
+        }
+    }
+    assert!(both > 50, "{both} are told by both, {check_alone} by a check alone");
 }
 
 /// The last part finds what the whole finds.

@@ -12,7 +12,7 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::{Kind, Result};
 
-use crate::random::Random;
+use crate::random::{Random, setting};
 
 /// What a tree holds, by path.
 pub type Content = BTreeMap<Vec<Vec<u8>>, Vec<u8>>;
@@ -429,6 +429,11 @@ impl Told {
     }
 }
 
+/// One of so many calls, or with more effort each.
+fn every(count: usize) -> usize {
+    if setting("VARVITE_EFFORT", 1) > 1 { 1 } else { count }
+}
+
 #[test]
 fn each_call_that_fails_leaves_the_store_whole() {
     for (index, fault, forgets) in [
@@ -449,7 +454,7 @@ fn each_call_that_fails_leaves_the_store_whole() {
             (_, Index::Minimal) => 2,
             _ => 7,
         };
-        for n in (1..=calls).step_by(step) {
+        for n in (1..=calls).step_by(every(step)) {
             let what = (index, fault, forgets, n);
             let (sim, mut told) = before(index);
             sim.forget_names_on_failed_sync(forgets);
@@ -526,7 +531,7 @@ fn what_is_told_after_a_failed_sync_and_an_opening_outlives_a_power_cut() {
 fn a_crash_at_each_write_and_sync_leaves_what_is_kept() {
     for (index, step) in [(Index::Minimal, 5), (Index::Always, 10)] {
         let mut killed = 0;
-        for n in (1..).step_by(step) {
+        for n in (1..).step_by(every(step)) {
             let (sim, mut told) = before(index);
             sim.kill_at(n);
             if collected_beside(&mut told).is_ok() {

@@ -190,7 +190,7 @@ fn a_value_that_is_damaged_costs_the_commits_that_have_it_alone() {
 }
 
 /// A store that has collected to its third commit, and kept its first.
-fn collected(index: Index) -> (Arc<SimDisk>, Vec<CommitHash>) {
+pub fn collected(index: Index) -> (Arc<SimDisk>, Vec<CommitHash>) {
     let (upper, commits) = branched(index);
     let mut store = open(&upper, options(index, None)).unwrap();
     store.pin(&commits[0]).unwrap();
