@@ -312,11 +312,11 @@ impl LogWriter {
         let (file, fill_end) = (Arc::clone(state.file.file()), state.filled);
         let leader = Leader(self);
         drop(state);
-        if fills {
-            // Only for speed: where there is no room, the write of the records says so.
-            let _ = fill(&*file, filled.max(end), fill_end);
-        }
         let written = self.store.spares.make_room(|| flight.write());
+        // Only for speed, and so only after the records: where there is no room for it, it takes none.
+        if fills && written.is_ok() && fill(&*file, filled.max(end), fill_end).is_err() {
+            let _ = file.set_len(end);
+        }
         let synced =
             if sync && written.is_ok() { self.store.time_sync(|| flight.sync()) } else { Ok(()) };
         let mut state = lock(&self.state);
