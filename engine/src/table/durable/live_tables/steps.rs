@@ -489,6 +489,8 @@ fn renewed_record(
     written: Option<&WrittenOut>,
     named: &mut NamedSegments,
 ) -> Arc<LiveRecord> {
+    // A checkpoint that made room meanwhile may have it further on.
+    let written = written.filter(|(record, _)| record.from >= entry.record.from);
     let before = written.map_or(&entry.record, |(record, _)| record);
     let found = if entry.live.is_stuck() { None } else { entry.live.found() };
     match found {
