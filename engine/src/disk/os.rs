@@ -9,7 +9,7 @@ mod descriptors;
 mod file;
 
 use std::fs::{self, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -340,11 +340,10 @@ impl Disk for OsDisk {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        // The lock is the operating system's; the text only tells others who has it.
-        file.set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| file.write_all(holder.as_bytes()))
-            .map_err(failed)?;
+        // The lock is the operating system's; the text only tells others who has it, and is not worth failing for. It is
+        // cut after it was written, since on a full disk a block that is given back may be gone.
+        let written = file.write_all(holder.as_bytes());
+        let _ = written.and_then(|()| file.set_len(holder.len() as u64));
         let lock = OsLock { file, path: self.full(path)?, name: self.shown(path) };
         // Between the two, somebody may have removed the file that was opened.
         if !lock.is_there() {
@@ -506,6 +505,29 @@ mod tests {
         drop(lock);
         drop(disk.lock("lock", "b").unwrap());
         drop(copy);
+    }
+
+    /// A full disk takes no text of whoever has the lock, as this device never does.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_lock_whose_text_finds_no_room_is_held_all_the_same() {
+        let temporary = tempfile::tempdir().unwrap();
+        let disk = OsDisk::new(temporary.path()).unwrap();
+        std::os::unix::fs::symlink("/dev/full", temporary.path().join("lock")).unwrap();
+        let held = disk.lock("lock", "a").unwrap();
+        assert_eq!(disk.lock("lock", "b").map(drop).unwrap_err().kind(), crate::Kind::Locked);
+        drop(held);
+    }
+
+    #[test]
+    fn the_text_of_a_lock_is_that_of_the_last_holder() {
+        let temporary = tempfile::tempdir().unwrap();
+        let disk = OsDisk::new(temporary.path()).unwrap();
+        for holder in ["one with a long name", "another", ""] {
+            let held = disk.lock("lock", holder).unwrap();
+            assert_eq!(fs::read_to_string(temporary.path().join("lock")).unwrap(), holder);
+            drop(held);
+        }
     }
 
     #[test]

@@ -69,6 +69,7 @@ mod exclusive; // two writers of one folder
 mod faults; // every call fails once, in every way
 mod few_descriptors; // whole stores copied, followed, scrubbed and repaired with few files open
 mod following; // live tables followed by other sessions: restarts, damage, memory, threads
+mod full_disk; // what goes through on a disk that updates have filled
 mod hooked_disk; // a disk that tells of calls before they are made
 mod identities; // whose a file is, drawn or given; what a creation finds is never removed
 mod irmin_files; // a store of Irmin: read, damaged, growing; bodies of fuzz targets

@@ -365,3 +365,44 @@ fn the_log_is_not_read_again_for_each_file_that_went() {
     let opened = opened.load(SeqCst);
     assert!(opened < 60, "log files were opened {opened} times");
 }
+
+/// The log is read in parts also behind a file that the checkpoint names and that follows nothing: those of a backup, and
+/// one of which its session wrote no record.
+#[test]
+fn a_log_behind_a_named_file_that_tells_nothing_is_read_in_parts() {
+    for is_backup in [true, false] {
+        let disk = MemoryDisk::seeded(1);
+        let options = || SessionOptions { log: Log::Synced, ..SessionOptions::default() };
+        let session = Session::create(disk.clone(), options()).unwrap();
+        let mut table = session.create_table("t", TableOptions::default()).unwrap();
+        let disk = if is_backup {
+            table.update(Batch::new().insert(&[0], &[7; 100])).unwrap();
+            let target = MemoryDisk::seeded(2);
+            session.backup(&(target.clone() as Arc<dyn Disk>), varvite::Verify::Full).unwrap();
+            target
+        } else {
+            disk
+        };
+        drop((table, session));
+        let (file, bytes) = ("log/0000000000000001.log", disk.files());
+        if !is_backup {
+            // Killed behind the checkpoint, before the record that begins the file.
+            let header = disk.bytes(file).unwrap_or_else(|_| panic!("{bytes:?}"))[..32].to_vec();
+            disk.replace(file, header).unwrap();
+        }
+        let session = Session::open(disk.clone(), options()).unwrap();
+        let mut table = session.open_table("t", &varvite::OpenTable::default()).unwrap();
+        for number in 1..60_u8 {
+            table.update(Batch::new().insert(&[number], &[7; 4_000])).unwrap();
+        }
+        drop((table, session));
+        let mut scrub = reading(&disk).scrub(0).unwrap();
+        let (mut most, mut before, mut parts) = (0, 0, 0);
+        while scrub.work(1).unwrap() > 0 {
+            let done = scrub.progress().done_bytes;
+            (most, before, parts) = (most.max(done - before), done, parts + 1);
+        }
+        assert_eq!(scrub.findings(), []);
+        assert!(most < 20_000 && parts > 20, "backup: {is_backup}: {most} bytes, {parts} parts");
+    }
+}

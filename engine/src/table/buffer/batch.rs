@@ -161,6 +161,14 @@ impl Batch {
         self.operations.iter().all(|it| it.kind == EntryKind::Delete)
     }
 
+    /// At least as many bytes as it takes in a record of the log.
+    pub(in crate::table) fn record_bytes_max(&self) -> usize {
+        /// The lengths of a key and a value, or a place, and what ends a range, with theirs.
+        const LENGTHS: usize = 16;
+        let ranges: usize = self.ranges.iter().map(|it| 2 * LENGTHS + it.range.bytes()).sum();
+        LENGTHS + self.bytes.len() + self.operations.len() * LENGTHS / 2 + ranges
+    }
+
     /// How many operations on single keys it has.
     pub(in crate::table) fn point_count(&self) -> usize {
         self.operations.len()

@@ -21,6 +21,15 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
+    /// The bytes of its bounds.
+    pub fn bytes(&self) -> usize {
+        let bytes = |bound: &Bound<Vec<u8>>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => key.len(),
+            Bound::Unbounded => 0,
+        };
+        bytes(&self.lower) + bytes(&self.upper)
+    }
+
     /// The range between copies of these bounds.
     #[must_use]
     pub fn new(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> KeyRange {

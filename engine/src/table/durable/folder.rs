@@ -9,6 +9,7 @@ use crate::disk::{Access, Disk, Lock, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::exclusive;
 use crate::file::replace;
+use crate::file::reserve;
 use crate::format::codec::Encoder;
 use crate::format::header::{FileKind, Header, LENGTH, checked_body, finish_with_checksum};
 use crate::order;
@@ -200,6 +201,9 @@ fn clear(disk: &dyn Disk) -> Result<()> {
     for folder in ["", SNAPSHOTS, SEGMENTS, LOG] {
         let mut names = names_in(disk, folder)?;
         names.retain(|name| is_ours(folder, name) && *name != mark());
+        if folder.is_empty() && !reserve::is_there(disk, RESERVE)? {
+            names.retain(|name| name != RESERVE);
+        }
         for name in &names {
             disk.remove(&if folder.is_empty() {
                 name.clone()
@@ -451,6 +455,9 @@ fn expect_free(disk: &dyn Disk) -> Result<bool> {
         let is_of_copy = is_checkpoint(name) && names.contains(&copying);
         if name == CHECKPOINT && !is_of_copy {
             return Err(lost_session(disk, name));
+        }
+        if name == RESERVE && !reserve::is_there(disk, name)? {
+            return Err(foreign(disk, name));
         }
         if name == RESERVE && !names.contains(&mark) {
             return Err(lost_session(disk, name));

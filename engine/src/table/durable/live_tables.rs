@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 pub use frozen::Frozen;
 pub use steps::Pace;
-use steps::{CheckpointSteps, kept_max};
+use steps::{CheckpointSteps, SHORT_FILES_MAX, kept_max};
 
 use super::checkpoint::{Checkpoint, LiveRecord, Origin, ShapeCut};
-use super::log::LogWriter;
+use super::log::{LogFile, LogWriter};
 use super::log_record::{LogEnd, LogPoint, encode_delete_range, encode_update};
 use super::snapshot::{NamedSegments, TableRecord, files_of, named_files};
 use crate::cache::Charge;
@@ -178,10 +178,16 @@ pub struct LiveTables {
     reserve: Reserve,
     /// How many bytes it is to have; 0 before anybody asked.
     reserve_bytes: AtomicU64,
-    /// How many log files of sessions before wait for a checkpoint that is not tried in this one; 0 where it is.
-    waiting: AtomicU64,
-    /// A delete has had it: what that lets go is to make room as soon as can be.
+    /// A delete has had it, or it was found short: what may go is to make room as soon as can be.
     makes_room: AtomicBool,
+    /// Nobody has looked yet whether the session before left it whole.
+    is_unseen: AtomicBool,
+    /// The log files of sessions before wait for a checkpoint that is not tried in this one.
+    waits: AtomicBool,
+    /// One was tried, and found no room to write a table out.
+    had_no_room: AtomicBool,
+    /// The live tables are as another session copied them, until something is written.
+    is_copy: bool,
     /// For the records in `state`.
     charge: Option<Charge>,
 }
@@ -308,6 +314,9 @@ impl LiveTables {
         damage: Option<&Error>,
     ) -> Arc<LiveTables> {
         let next_id = checkpoint.as_ref().map_or(1, |checkpoint| checkpoint.next_id);
+        let copied = Checkpoint::header(store.identity, Origin::Copied).identity;
+        let is_copy =
+            checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.header.identity == copied);
         let records = checkpoint.into_iter().flat_map(|checkpoint| checkpoint.tables);
         let entries = records.map(|record| {
             let live = LiveShared::new(record.id);
@@ -321,7 +330,7 @@ impl LiveTables {
         let buffers = state.entries.values().map(|entry| entry.record.table.write_buffer_bytes);
         let kept_max = kept_max(store.options.log_file_bytes, buffers.max().unwrap_or(0));
         let (steps, is_owed) = CheckpointSteps::at_opening(older, kept_max);
-        let waiting = if is_owed { 0 } else { older.waiting() as u64 };
+        let is_unseen = log.is_some() && !state.entries.is_empty();
         Arc::new(LiveTables {
             charge,
             store: Arc::clone(store),
@@ -332,8 +341,11 @@ impl LiveTables {
             is_owed: AtomicBool::new(is_owed),
             reserve: Reserve::new(&store.disk, RESERVE),
             reserve_bytes: AtomicU64::new(0),
-            waiting: AtomicU64::new(waiting),
             makes_room: AtomicBool::new(false),
+            is_unseen: AtomicBool::new(is_unseen),
+            waits: AtomicBool::new(!is_owed && older.waits()),
+            had_no_room: AtomicBool::new(false),
+            is_copy,
         })
     }
 
@@ -345,14 +357,8 @@ impl LiveTables {
 
     /// Which tables the last checkpoint could not write out, and why; and that the log waits for one.
     pub fn warnings(&self) -> Vec<String> {
+        let waits = self.warning_of_short_files();
         let state = lock(&self.state);
-        let waiting = self.waiting.load(Ordering::Acquire);
-        let waits = (waiting > 0).then(|| {
-            format!(
-                "the log has {waiting} files of sessions that ended soon, since those before found no room to write \
-                 their tables out, or were killed: where the disk is full, free some space or drop a table"
-            )
-        });
         let damage = |(name, entry): (&String, &LiveTable)| {
             let (error, is_no_space) = {
                 let state = lock(&entry.live.state);
@@ -366,6 +372,37 @@ impl LiveTables {
             ))
         };
         state.entries.iter().filter_map(damage).chain(waits).collect()
+    }
+
+    /// That there are many short log files which are not let go, and what is known of why.
+    fn warning_of_short_files(&self) -> Option<String> {
+        let log = self.log.as_ref()?;
+        let (short, besides) = if self.had_no_room.load(Ordering::Acquire) {
+            let besides = "there was no room to write the tables out that need them: free some space, or drop a table \
+                that is not needed";
+            (log.older().short, besides)
+        } else if self.waits.load(Ordering::Acquire) {
+            let besides = "they stay until the tables are written out that need them, which one session in 16 tries";
+            (self.short_files_of_opened(log), besides)
+        } else {
+            return None;
+        };
+        let is_much = short > SHORT_FILES_MAX;
+        is_much.then(|| {
+            format!("the log has {short} files of sessions that ended soon, and {besides}")
+        })
+    }
+
+    /// How many short files of the log would go if the tables that are open, or were, were written out.
+    fn short_files_of_opened(&self, log: &LogWriter) -> usize {
+        let entries = self.entries().0;
+        let (opened, others): (Vec<_>, Vec<_>) =
+            entries.values().partition(|entry| entry.live.found().is_some());
+        let needs = |file: &LogFile, of: &[&LiveTable]| {
+            of.iter().any(|entry| file.is_needed(entry.record.id, entry.record.from))
+        };
+        let would_go = |file: &&LogFile| needs(file, &opened) && !needs(file, &others);
+        log.older_short_files().iter().filter(would_go).count()
     }
 
     fn check(&self) -> Result<()> {
@@ -389,28 +426,47 @@ impl LiveTables {
 
     /// Appends one record with all `parts`, in the order of their ids; see [`LogWriter::append`].
     ///
-    /// Updates that bind something find the reserve whole, or fail for want of room. Those that only delete may have it then.
+    /// Updates that bind something find the reserve whole, or fail for want of room. Those that only delete may have it
+    /// then, where their record leaves the checkpoint its room.
     pub fn log<'a>(
         &self,
-        parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
+        parts: &(impl Iterator<Item = (u64, &'a Batch)> + Clone),
     ) -> Result<LogPoint> {
-        let only_deletes = parts.clone().all(|(_, batch)| batch.only_deletes());
-        if !only_deletes {
-            self.ensure_reserve()?;
-            return self.log_as_it_is(parts);
-        }
-        if self.ensure_reserve().is_err() {
-            // What is left of it is for dropping tables.
-            return self.log_as_it_is(parts);
-        }
-        let mut tries = 0;
-        self.reserve.give(|| {
-            tries += 1;
-            if tries > 1 {
+        self.store.write(|| {
+            let (mut bytes, mut only_deletes) = (0_usize, true);
+            for (_, batch) in parts.clone() {
+                bytes = bytes.saturating_add(batch.record_bytes_max());
+                only_deletes &= batch.only_deletes();
+            }
+            if !only_deletes {
+                return self.reserve.beside(|| {
+                    self.ensure_reserve()?;
+                    self.log_as_it_is(parts.clone())
+                });
+            }
+            let is_whole = self.reserve.beside(|| self.ensure_reserve()).is_ok();
+            if !is_whole || bytes > GIVEN_RECORD_BYTES_MAX {
+                // What there is of it is for dropping tables.
+                return self.reserve.beside(|| self.log_as_it_is(parts.clone()));
+            }
+            let (at, was_given) = self.give(|| self.log_as_it_is(parts.clone()))?;
+            if was_given {
                 self.makes_room.store(true, Ordering::Release);
             }
-            self.log_as_it_is(parts.clone())
+            Ok(at)
         })
+    }
+
+    /// Does `write`, once more with the room of the reserve where it finds none; whether it had that. Where it finds none
+    /// either, the reserve is made again at once, before others take the room.
+    fn give<T>(&self, write: impl FnMut() -> Result<T>) -> Result<(T, bool)> {
+        // A sync that failed for want of room has ended the session's writing.
+        let may = || self.store.is_sound() && self.store.check_lock().is_ok();
+        let outcome = self.reserve.give(may, write);
+        if outcome.as_ref().is_err_and(Error::is_no_space) {
+            self.keep_reserve();
+        }
+        outcome
     }
 
     fn log_as_it_is<'a>(
@@ -531,10 +587,10 @@ impl LiveTables {
         self.store.write(|| {
             if !named.is_empty() {
                 // The next session's files are numbered above this file, so none has a number that the checkpoint named.
-                self.reserve.give(|| log.begin())?;
+                self.give(|| log.begin())?;
             } else if log.keeps_values() {
                 // With a file after them those before may go, and their values. Where there is no room, they wait.
-                let _ = self.reserve.give(|| log.begin());
+                let _ = self.give(|| log.begin());
             }
             let end = log.sync()?;
             let ends = needed(log, &entries, end);
@@ -583,7 +639,7 @@ impl LiveTables {
             self.store.spares.make_room(|| new.file().write_at(0, bytes))?;
             Ok(new)
         };
-        let mut replacement = self.reserve.give(begin)?;
+        let (mut replacement, _) = self.give(begin)?;
         self.store.counters.add_checkpoint(bytes.len() as u64);
         self.store.or_poison(|| replacement.sync())?;
         // Some file systems refuse it while somebody reads the old one, which stands then.
@@ -604,11 +660,12 @@ impl LiveTables {
     }
 
     /// Sees to it that the reserve is there, before an update takes room that would not come back. The error is that there
-    /// is none.
+    /// is none. Only within [`Reserve::beside`].
     fn ensure_reserve(&self) -> Result<()> {
         if self.reserve.is_whole() {
             return Ok(());
         }
+        self.store.check_lock()?;
         if self.reserve_bytes.load(Ordering::Acquire) == 0 {
             let length = self.store.disk.open(CHECKPOINT, Mode::Read, Access::Buffered);
             let Ok(length) = length.and_then(|file| file.len()) else { return Ok(()) };
@@ -624,8 +681,8 @@ impl LiveTables {
     /// Makes the reserve again, as far as there is room, where it was given away.
     pub fn keep_reserve(&self) {
         let wanted = self.reserve_bytes.load(Ordering::Acquire);
-        if wanted > 0 && self.store.is_sound() {
-            quietly(|| drop(self.reserve.keep(wanted)));
+        if wanted > 0 && self.store.is_sound() && self.store.check_lock().is_ok() {
+            quietly(|| drop(self.reserve.beside(|| self.reserve.keep(wanted))));
         }
     }
 
@@ -647,6 +704,10 @@ const COPIES: u64 = 4;
 fn reserve_bytes(checkpoint: u64) -> u64 {
     checkpoint.next_multiple_of(4_096) + (8 << 10)
 }
+
+/// Longest record of an update that may have the reserve: with its log file it takes a block or two, and leaves the
+/// checkpoint its room.
+const GIVEN_RECORD_BYTES_MAX: usize = 3 << 10;
 
 /// About what the record of a segment takes, with its place in the lists of files.
 fn record_bytes(segment: &SegmentMeta) -> u64 {

@@ -161,7 +161,7 @@ pub struct LogWriter {
 
 impl LogWriter {
     /// A log that goes on in a new file `number` after `older`. Where there are any, the file is begun with the first
-    /// update only: an opening writes nothing then, so that a full disk does not keep it from making room.
+    /// update only: an opening takes no room then, so that a full disk does not keep it from making room.
     pub fn start(
         store: &Arc<SegmentStore>,
         pins: &Arc<Pins>,
@@ -225,31 +225,30 @@ impl LogWriter {
 
     /// Appends the record of `encode`, which changes `tables` and names `blobs`, as durable as was
     /// promised when this returns; gives its place. After an error none of it is there, or the session
-    /// takes no more writes. The blob files, durable before, stay as long as the log file does.
+    /// takes no more writes. The blob files, durable before, stay as long as the log file does. Only within
+    /// [`SegmentStore::write`].
     pub fn append(
         &self,
         tables: impl Iterator<Item = u64>,
         blobs: &[Arc<BlobFile>],
         encode: impl FnOnce(&mut Encoder),
     ) -> Result<LogPoint> {
-        self.store.write(|| {
-            let mut state = lock(&self.state);
-            self.begin_in(&mut state)?;
-            let at = state.file.push_with(encode)?;
-            self.count_in_budget(&mut state);
-            state.unwritten.extend(tables.map(|id| (at.sequence, id)));
-            if !blobs.is_empty() {
-                // Nobody writes the record before the lock is free. Should that fail, they stay too.
-                let number = state.current.number;
-                state.current.blob_bytes += self.pins.pin_logged(number, blobs);
-            }
-            let point = LogPoint { file: state.current.number, sequence: at.sequence, skip: 0 };
-            state.pushed += 1;
-            let ticket = state.pushed;
-            self.store.counters.add_log_record();
-            self.wait_for(state, ticket)?;
-            Ok(point)
-        })
+        let mut state = lock(&self.state);
+        self.begin_in(&mut state)?;
+        let at = state.file.push_with(encode)?;
+        self.count_in_budget(&mut state);
+        state.unwritten.extend(tables.map(|id| (at.sequence, id)));
+        if !blobs.is_empty() {
+            // Nobody writes the record before the lock is free. Should that fail, they stay too.
+            let number = state.current.number;
+            state.current.blob_bytes += self.pins.pin_logged(number, blobs);
+        }
+        let point = LogPoint { file: state.current.number, sequence: at.sequence, skip: 0 };
+        state.pushed += 1;
+        let ticket = state.pushed;
+        self.store.counters.add_log_record();
+        self.wait_for(state, ticket)?;
+        Ok(point)
     }
 
     /// Makes the file that the next record goes to, durable with its name, unless that was done.
@@ -312,11 +311,11 @@ impl LogWriter {
         let (file, fill_end) = (Arc::clone(state.file.file()), state.filled);
         let leader = Leader(self);
         drop(state);
-        if fills {
-            // Only for speed: where there is no room, the write of the records says so.
-            let _ = fill(&*file, filled.max(end), fill_end);
-        }
         let written = self.store.spares.make_room(|| flight.write());
+        // Only for speed, and so only after the records: where there is no room for it, it takes none.
+        if fills && written.is_ok() && fill(&*file, filled.max(end), fill_end).is_err() {
+            let _ = file.set_len(end);
+        }
         let synced =
             if sync && written.is_ok() { self.store.time_sync(|| flight.sync()) } else { Ok(()) };
         let mut state = lock(&self.state);
@@ -488,6 +487,13 @@ impl LogWriter {
         let current = state.file.written().offset.saturating_add(state.current.blob_bytes);
         let older = LogKept::of(&state.older[oldest..], self.store.options.log_file_bytes);
         LogKept { bytes: older.bytes.saturating_add(current), ..older }
+    }
+
+    /// The files beside the current one that ended before they were half full.
+    pub fn older_short_files(&self) -> Vec<LogFile> {
+        let file_bytes = self.store.options.log_file_bytes;
+        let state = lock(&self.state);
+        state.older.iter().filter(|file| file.is_short(file_bytes)).cloned().collect()
     }
 
     /// What is there beside the current file.

@@ -16,6 +16,7 @@ use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
 use crate::file::replace::remove_leftovers;
+use crate::file::reserve;
 use crate::format::checksum::{crc, crc_append};
 use crate::format::codec::Decoder;
 use crate::format::hash::combine;
@@ -189,7 +190,7 @@ pub fn find(
         found.files.push(file);
     }
     // It is made after a checkpoint only, and never before that is durable.
-    if checkpoint.is_none() && disk.exists(paths::RESERVE)? {
+    if checkpoint.is_none() && reserve::is_there(disk, paths::RESERVE)? {
         return Err(lost_checkpoint(disk, paths::RESERVE));
     }
     Ok(found)

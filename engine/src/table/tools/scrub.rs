@@ -355,7 +355,7 @@ impl Scrub {
                     self.unfinished = said;
                 }
             }
-            if part.end != Position::start() && !is_alone {
+            if is_named || part.end != Position::start() && !is_alone {
                 self.log_before = Some(LogEnd { file: number, position: part.end });
             }
             self.logs.pop_front();

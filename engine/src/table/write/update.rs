@@ -227,7 +227,7 @@ impl Update<'_, '_> {
         let name = self.name();
         let told = (Operation::Log, name.as_ref().map_or("", |name| name.text()));
         let logged = self.store.observe(told, self.count(), || {
-            live.tables().log(parts.map(|(live, batch)| (live.id(), batch)))
+            live.tables().log(&parts.map(|(live, batch)| (live.id(), batch)))
         });
         logged.map(Some)
     }

@@ -52,10 +52,11 @@ const ROUNDS_MAX: u8 = 5;
 const PARTS_OF_FILE: u64 = ROUNDS_MAX as u64 + 3;
 
 /// How many files of the log may be there that ended before they were half full, as those of sessions that log little.
-const SHORT_FILES_MAX: usize = 8;
+pub(super) const SHORT_FILES_MAX: usize = 8;
 
-/// Where so many more are there than it takes for a checkpoint to come at once, those that came found no room, or were
-/// cut short. Each would write out as much again, so only the session that finds a multiple of this more tries.
+/// Where more are there than it takes for a checkpoint to come at once, those that came found no room, were cut short, or
+/// let none go, as where tables need them that nobody opens. Each would write out as much again, so only the session that
+/// finds a multiple of this more tries.
 const TRIED_EVERY_FILES: usize = 16;
 
 /// How many bytes of log files go for each byte that is logged.
@@ -104,7 +105,7 @@ enum Owed {
 impl Owed {
     /// What is due with `older` files, of which tables may keep so many bytes.
     fn of(older: LogKept, kept_max: u64) -> Owed {
-        let waits = older.waiting() > 0;
+        let waits = older.waits();
         let is_over = |times: u8| {
             older.bytes > kept_max.saturating_mul(times.into())
                 || older.short > SHORT_FILES_MAX * usize::from(times) && !waits
@@ -119,10 +120,10 @@ impl Owed {
 }
 
 impl LogKept {
-    /// How many short files wait for a later session's checkpoint; 0 where none is due for them, or is tried.
-    pub(super) fn waiting(self) -> usize {
+    /// Whether its short files wait for a later session's checkpoint.
+    pub(super) fn waits(self) -> bool {
         let more = self.short.saturating_sub(2 * SHORT_FILES_MAX + 1);
-        if more.is_multiple_of(TRIED_EVERY_FILES) { 0 } else { self.short }
+        !more.is_multiple_of(TRIED_EVERY_FILES)
     }
 }
 
@@ -176,7 +177,8 @@ impl LiveTables {
     /// Whether a log file is full; then the tables leave their states and call the next.
     pub fn is_checkpoint_due(&self) -> bool {
         let is_due = self.log.as_ref().is_some_and(LogWriter::is_due);
-        let is_owed = [&self.is_owed, &self.makes_room].iter().any(|it| it.load(Ordering::Acquire));
+        let is_owed = [&self.is_owed, &self.makes_room, &self.is_unseen];
+        let is_owed = is_owed.iter().any(|it| it.load(Ordering::Acquire));
         is_due || is_owed || self.store.has_long()
     }
 
@@ -227,30 +229,50 @@ impl LiveTables {
         (steps.opening == Owed::GoesOn(Pace::AtOnce)).then_some(Pace::AtOnce)
     }
 
-    /// After a delete that was logged in the reserve: a checkpoint without anything written out first, since ranges may
-    /// have taken whole segments; and then one with, at once, since part of the log is then of what was deleted.
+    /// After a delete that was logged in the reserve, in this session or one that was killed: a checkpoint without anything
+    /// written out first, since ranges may have taken whole segments; and then one with, at once, since part of the log is
+    /// then of what was deleted. Where the first finds no room either, it waits for the next update.
     fn make_room_if_due(
         &self,
         log: &LogWriter,
         steps: &mut CheckpointSteps,
     ) -> Result<Option<Pace>> {
-        if !self.makes_room.load(Ordering::Acquire) {
+        self.see_whether_room_is_to_be_made();
+        // Another delete may have it again meanwhile.
+        if !self.makes_room.swap(false, Ordering::AcqRel) {
             return Ok(None);
         }
         self.entries().0.values().for_each(|entry| entry.live.forget_that_it_was_full());
-        self.write_with(&CheckpointSteps::default())?;
+        if let Err(error) = self.write_with(&CheckpointSteps::default()) {
+            self.makes_room.store(true, Ordering::Release);
+            let may_wait = error.is_no_space() && self.store.is_sound();
+            return if may_wait { Ok(None) } else { Err(error) };
+        }
         self.store.remove_long();
         self.store.remove_all();
         self.keep_reserve();
-        self.makes_room.store(false, Ordering::Release);
         if !self.is_owed.load(Ordering::Acquire) {
             self.begin(log, steps);
         }
         Ok(Some(Pace::AtOnce))
     }
 
+    /// A reserve that is short at an opening, where there is no room for it, was given away in a session that was killed.
+    fn see_whether_room_is_to_be_made(&self) {
+        if self.is_unseen.swap(false, Ordering::AcqRel)
+            && self.reserve.beside(|| self.ensure_reserve()).is_err()
+        {
+            self.makes_room.store(true, Ordering::Release);
+        }
+    }
+
     /// When the session ends: brings the checkpoint to its end that its opening began, or was to begin.
     pub fn settle(&self) -> Result<()> {
+        if self.is_copy && self.log.as_ref().is_none_or(|log| !log.is_begun()) {
+            // A backup that nobody has updated is to stay one.
+            return Ok(());
+        }
+        self.see_whether_room_is_to_be_made();
         let is_settled = try_lock(&self.changing).is_none_or(|it| it.opening == Owed::Settled);
         let is_owed = self.is_owed.load(Ordering::Acquire);
         let is_owed = is_owed && !is_settled || self.makes_room.load(Ordering::Acquire);
@@ -283,6 +305,7 @@ impl LiveTables {
             }
         }
         behind.reverse();
+        self.had_no_room.store(false, Ordering::Release);
         let (begun, count, removed) = (log.logged(), behind.len() as u64, steps.removed);
         *steps = CheckpointSteps { begun, count, behind, removed, ..CheckpointSteps::default() };
         self.is_owed.store(true, Ordering::Release);
@@ -340,6 +363,8 @@ impl LiveTables {
                     if !error.is_no_space() || self.keeps_too_much(log, &entry, &table_state, from)
                     {
                         entry.live.note(Some(&error));
+                    } else {
+                        self.had_no_room.store(true, Ordering::Release);
                     }
                 }
                 written => {
@@ -437,7 +462,7 @@ impl LiveTables {
         }
         *steps = CheckpointSteps { removed: steps.removed, ..CheckpointSteps::default() };
         self.is_owed.store(false, Ordering::Release);
-        self.waiting.store(0, Ordering::Release);
+        self.waits.store(false, Ordering::Release);
         Ok(())
     }
 
@@ -489,6 +514,8 @@ fn renewed_record(
     written: Option<&WrittenOut>,
     named: &mut NamedSegments,
 ) -> Arc<LiveRecord> {
+    // A checkpoint that made room meanwhile may have it further on.
+    let written = written.filter(|(record, _)| record.from >= entry.record.from);
     let before = written.map_or(&entry.record, |(record, _)| record);
     let found = if entry.live.is_stuck() { None } else { entry.live.found() };
     match found {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::{Holder, Repaired, RepairedTable, Repairer, UnfinishedUpdate};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::Position;
+use crate::file::reserve;
 use crate::format::codec::Decoder;
 use crate::table::durable::{
     Checkpoint, LiveRecord, LogCopy, LogEnd, LogPoint, LogRecord, log_files,
@@ -239,7 +240,7 @@ impl Repairer<'_> {
             names => names?,
         };
         // It is made after a checkpoint only.
-        let (mut records, mut is_told) = (0, self.source.exists(paths::RESERVE)?);
+        let (mut records, mut is_told) = (0, reserve::is_there(self.source, paths::RESERVE)?);
         for number in names.iter().filter_map(|name| paths::log_number(name)) {
             let (source, identity) = (self.source, self.store.identity);
             let found = log_files::salvage(source, identity, number, &mut |_, _| {
