@@ -38,7 +38,7 @@ use crate::format::hash::combine;
 use crate::sync::{AtomicU64, Mutex, lock};
 
 /// Bytes read at first past the page cache: most records are shorter.
-const GUESS: usize = 1024;
+const GUESS: usize = record::SCRATCH;
 
 /// Bytes read at first for a hash: most of those asked for are of small directories.
 const GUESS_HASH: usize = 256;
@@ -596,8 +596,7 @@ impl Pack {
     /// Keeps the node at `offset` in the cache.
     fn keep(&self, offset: u64, node: Node) -> Arc<Node> {
         let mut node = Arc::new(node);
-        // Most leaves are shorter. From 1,024 bytes on glibc's allocator first puts in order all that was freed.
-        let mut scratch = Vec::with_capacity(960);
+        let mut scratch = Vec::with_capacity(record::SCRATCH);
         self.objects.insert(offset, Kept::new(&mut node, &mut scratch));
         node
     }
@@ -696,9 +695,13 @@ impl Load for Pack {
                 // What leads further is passed often, and worth a node; a small one once that shows.
                 let leads = matches!(found, Some((_, Slot::StoredNode(_))));
                 let size = record.body.len();
-                let at_once = leads && size > SMALL_BODY;
+                let at_once = leads && size > SMALL_BODY || self.objects.has_room();
                 let when_again = leads || size > MIDDLING_BODY;
                 if !(at_once || when_again && self.recent_nodes.again(offset)) {
+                    return Ok(Scan::Slot(found));
+                }
+                if let Some(leaf) = record::kept_leaf(file, place, offset, record)? {
+                    self.objects.insert(offset, Kept::Leaf(leaf));
                     return Ok(Scan::Slot(found));
                 }
             }

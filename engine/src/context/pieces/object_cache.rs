@@ -256,6 +256,12 @@ impl<T: Held> ObjectCache<T> {
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
+
+    /// Whether what is kept takes nothing else's place, but for that of its own set.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.bytes() < self.budget_bytes - self.budget_bytes / 8
+    }
 }
 
 impl<T> Set<T> {
