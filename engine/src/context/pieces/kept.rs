@@ -41,7 +41,7 @@ const STORED_NODE: u8 = 17;
 const EMBEDDED: u8 = 18;
 
 /// How many entries more a leaf that is to be changed has room for.
-pub(crate) const ROOM: usize = 2;
+const ROOM: usize = 2;
 
 /// Bytes that say what an entry is and where it ends.
 const ENTRY: usize = 5;
