@@ -100,11 +100,21 @@ pub fn value(value: &[u8]) -> Hash {
 /// One entry of a flat directory: kind (8), length of the name (varint), name, 32 (8), hash.
 #[inline]
 pub fn put_flat_entry(out: &mut Vec<u8>, name: &[u8], is_value: bool, hash: &Hash) {
-    out.extend_from_slice(&[if is_value { 0xff } else { 0 }, 0, 0, 0, 0, 0, 0, 0]);
-    put_varint(out, name.len() as u64);
+    // In few pieces of a fixed length: a wide directory has hundreds of entries.
+    let mut head = [0; 9];
+    head[0] = if is_value { 0xff } else { 0 };
+    if name.len() < 0x80 {
+        head[8] = name.len() as u8;
+        out.extend_from_slice(&head);
+    } else {
+        out.extend_from_slice(&head[..8]);
+        put_varint(out, name.len() as u64);
+    }
     out.extend_from_slice(name);
-    put_u64(out, 32);
-    out.extend_from_slice(hash);
+    let mut tail = [0; 40];
+    tail[7] = 32;
+    tail[8..].copy_from_slice(hash);
+    out.extend_from_slice(&tail);
 }
 
 /// The head of an inode of values: 0, the count of entries (varint).

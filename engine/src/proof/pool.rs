@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::context::Configuration;
 use crate::context::hash::{self, Hash};
-use crate::context::pieces::node::{Body, Branch, Leaf, Node, Pointer, Slot, Target};
+use crate::context::pieces::node::{Body, Branch, Known, Leaf, Node, Pointer, Slot, Target};
 use crate::context::tree::Kind;
 
 /// What a hash is the hash of.
@@ -190,7 +190,7 @@ impl Pool {
                             },
                         );
                     }
-                    leaf.hashes().put(hashes);
+                    leaf.hashes().put(Known::Own(hashes));
                     let flat = is_flat(configuration, class, entries.len());
                     Node::new(Body::Leaf { leaf, flat })
                 }
@@ -199,7 +199,7 @@ impl Pool {
                         Pointer { bucket: *bucket, count: 0, target: Target::Stored(number) }
                     });
                     let branch = Branch::partial(class.depth(), pointers.collect(), *length);
-                    branch.hashes().put(hashes);
+                    branch.hashes().put(Known::Own(hashes));
                     Node::new(Body::Branch(branch))
                 }
             };

@@ -19,7 +19,7 @@ use crate::context::configuration::Configuration;
 use crate::context::files::commit::Commit;
 use crate::context::hash::{self, Hash, TreeHash};
 use crate::context::pieces::node::{
-    Body, Branch, INLINE, Leaf, Load, Node, Pointer, Slot, Target, UNKNOWN,
+    Body, Branch, INLINE, Known, Leaf, Load, Node, Pointer, Slot, Target, UNKNOWN,
 };
 use crate::context::pieces::{digest, entry};
 use crate::context::tree::{NAME_MAX, VALUE_MAX};
@@ -421,7 +421,7 @@ impl Intake {
             *leaf.slot_mut(index) = child.slot;
         }
         if hashes.iter().any(|hash| *hash != UNKNOWN) {
-            leaf.hashes().put(hashes);
+            leaf.hashes().put(Known::Own(hashes));
         }
         self.live_bytes += OBJECT_BYTES + leaf.names().len() + ENTRY_BYTES * leaf.len();
         let below = leaf.len() as u32;
@@ -476,7 +476,7 @@ impl Intake {
         };
         self.live_bytes += OBJECT_BYTES + ENTRY_BYTES * pointers.len();
         let branch = Branch::new(depth, pointers);
-        branch.hashes().put(hashes);
+        branch.hashes().put(Known::Own(hashes));
         let slot = Slot::Node(Arc::new(Node::new(Body::Branch(branch))));
         let (shape, weight) = (Shape::Branch(depth as u8), weight.min(255) as u8);
         Ok(Waiting { slot, hash: UNKNOWN, shape, weight, below, reach, path })

@@ -479,7 +479,11 @@ impl Written {
             }
             // Small ones at the ends of paths are searched in their records.
             let small = if node.leads_on() { SMALL_BODY } else { MIDDLING_BODY };
-            if is_hot || node.weight() > small || matches!(node.body, Body::Branch(_)) {
+            let is_kept = is_hot
+                || matches!(node.body, Body::Branch(_))
+                || pack.objects.has_room()
+                || node.weight() > small;
+            if is_kept {
                 pack.objects.insert(base.offset, Kept::new(&mut node, &mut scratch));
             }
         }

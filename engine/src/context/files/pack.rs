@@ -25,8 +25,10 @@ use crate::context::observer::{self, Meter, Tally};
 use crate::context::options::Options;
 use crate::context::pieces::changes::{Changes, Form, Since};
 use crate::context::pieces::digest;
-use crate::context::pieces::kept::{Kept, ROOM};
-use crate::context::pieces::node::{Base, Load, Node, ReadValue, Scan, Slot, UNKNOWN};
+use crate::context::pieces::kept::Kept;
+use crate::context::pieces::node::{
+    Base, HashVector, Known, Load, Node, ReadValue, Scan, Slot, UNKNOWN,
+};
 use crate::context::pieces::object_cache::ObjectCache;
 use crate::context::pieces::recent::Recent;
 use crate::disk::Disk;
@@ -38,7 +40,7 @@ use crate::format::hash::combine;
 use crate::sync::{AtomicU64, Mutex, lock};
 
 /// Bytes read at first past the page cache: most records are shorter.
-const GUESS: usize = 1024;
+const GUESS: usize = record::SCRATCH;
 
 /// Bytes read at first for a hash: most of those asked for are of small directories.
 const GUESS_HASH: usize = 256;
@@ -74,7 +76,7 @@ pub(crate) struct Pack {
     cache: Arc<Cache>,
     pub(crate) objects: ObjectCache<Kept>,
     /// The hashes of the children of nodes.
-    pub(crate) hashes: ObjectCache<Vec<Hash>>,
+    pub(crate) hashes: ObjectCache<HashVector>,
     /// Those of them that were dear and had to go.
     pub(crate) evicted_hashes: EvictedHashes,
     /// Small directories that were looked at, and pages.
@@ -574,18 +576,18 @@ impl Pack {
 
     /// Keeps the hashes of the children of the node at `offset`: those that are dear, because each would be a
     /// read, in a file once memory has no room for them.
-    pub(crate) fn keep_hashes(&self, offset: u64, hashes: Vec<Hash>, is_dear: bool) {
-        self.hashes.insert_as(offset, hashes, is_dear, &mut |offset, hashes| {
+    pub(crate) fn keep_hashes(&self, offset: u64, hashes: Known, is_dear: bool) {
+        self.hashes.insert_as(offset, hashes.into_vector(), is_dear, &mut |offset, hashes| {
             // One with a gap would not be believed.
-            if !hashes.contains(&UNKNOWN) {
-                self.evicted_hashes.put(offset, &hashes);
+            if hashes.is_whole() {
+                self.evicted_hashes.put(offset, hashes.hashes());
             }
         });
     }
 
     /// The hashes of the children of `node` at `offset` that went to a file, if they are what its record says.
-    fn evicted_hashes_of(&self, offset: u64, node: &Node) -> Option<Vec<Hash>> {
-        let hashes = self.evicted_hashes.get(offset, node.width())?;
+    fn evicted_hashes_of(&self, offset: u64, node: &Node) -> Option<Known> {
+        let hashes = Known::Own(self.evicted_hashes.get(offset, node.width())?);
         if node.hash.get() == Some(&digest::of_children(node, &hashes)) {
             return Some(hashes);
         }
@@ -596,8 +598,7 @@ impl Pack {
     /// Keeps the node at `offset` in the cache.
     fn keep(&self, offset: u64, node: Node) -> Arc<Node> {
         let mut node = Arc::new(node);
-        // Most leaves are shorter. From 1,024 bytes on glibc's allocator first puts in order all that was freed.
-        let mut scratch = Vec::with_capacity(960);
+        let mut scratch = Vec::with_capacity(record::SCRATCH);
         self.objects.insert(offset, Kept::new(&mut node, &mut scratch));
         node
     }
@@ -665,15 +666,10 @@ impl Load for Pack {
             observer::count_miss(self.meter.as_ref(), tally);
             Arc::new(self.read_node(offset)?)
         };
-        let hashes = self.hashes.get_with(offset, |hashes| {
-            (hashes.len() == node.width()).then(|| {
-                let mut own = Vec::with_capacity(hashes.len() + ROOM);
-                own.extend_from_slice(hashes);
-                own
-            })
-        });
-        if let Some(hashes) = hashes.flatten().or_else(|| self.evicted_hashes_of(offset, &node)) {
-            node.hashes().put(hashes);
+        let known = self.hashes.get(offset).filter(|known| known.hashes().len() == node.width());
+        let known = known.map(Known::from).or_else(|| self.evicted_hashes_of(offset, &node));
+        if let Some(known) = known {
+            node.hashes().put(known);
         }
         Ok(node)
     }
@@ -696,9 +692,13 @@ impl Load for Pack {
                 // What leads further is passed often, and worth a node; a small one once that shows.
                 let leads = matches!(found, Some((_, Slot::StoredNode(_))));
                 let size = record.body.len();
-                let at_once = leads && size > SMALL_BODY;
+                let at_once = leads && size > SMALL_BODY || self.objects.has_room();
                 let when_again = leads || size > MIDDLING_BODY;
                 if !(at_once || when_again && self.recent_nodes.again(offset)) {
+                    return Ok(Scan::Slot(found));
+                }
+                if let Some(leaf) = record::kept_leaf(file, place, offset, record)? {
+                    self.objects.insert(offset, Kept::Leaf(leaf));
                     return Ok(Scan::Slot(found));
                 }
             }
@@ -733,13 +733,13 @@ impl Load for Pack {
 
     fn keep_siblings(&self, offset: u64, mut hashes: Vec<Hash>, is_spread: bool) {
         // Another tree may have read what this one has changed.
-        let known = self.hashes.take(offset).filter(|known| known.len() == hashes.len());
-        for (hash, known) in hashes.iter_mut().zip(known.unwrap_or_default()) {
+        let known = self.hashes.take(offset).filter(|known| known.hashes().len() == hashes.len());
+        for (hash, known) in hashes.iter_mut().zip(known.iter().flat_map(HashVector::hashes)) {
             if *hash == UNKNOWN {
-                *hash = known;
+                *hash = *known;
             }
         }
-        self.keep_hashes(offset, hashes, is_spread);
+        self.keep_hashes(offset, Known::Own(hashes), is_spread);
     }
 
     fn identity(&self) -> u64 {

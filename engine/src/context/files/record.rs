@@ -8,6 +8,7 @@
 
 use crate::context::hash::Hash;
 use crate::context::pieces::entry::{self, Places, take_reference};
+use crate::context::pieces::kept::KeptLeaf;
 use crate::context::pieces::node::{Body, Branch, Node, Pointer, Slot, Target};
 use crate::error::Result;
 use crate::format::checksum::{between, crc, crc_append, crc_before, masked, unmasked};
@@ -251,6 +252,10 @@ pub(crate) fn put_full(out: &mut Encoder, at: u64, node: &Node, places: &dyn Pla
 /// directories, too, which has a few thousand.
 const SCANNED: usize = 4096;
 
+/// Bytes of memory in which a leaf is put together. Most are shorter, and from 1,024 bytes on glibc's allocator first
+/// puts in order all that was freed.
+pub(crate) const SCRATCH: usize = 960;
+
 /// What [`entry::find`] says of the leaf in `record`; none when it is not one, or large. Arguments as
 /// those of [`read`].
 #[allow(clippy::option_option)] // found to be absent is not the same as not looked for
@@ -265,6 +270,22 @@ pub(crate) fn find(
         return Ok(None);
     }
     entry::find(Decoder::new(file, place, record.body), at, path).map(Some)
+}
+
+/// The leaf in `record`, to be kept in bytes; none of a record that is not one in full, or better kept as a node. Arguments
+/// as those of [`read`].
+pub(crate) fn kept_leaf(
+    file: &str,
+    place: u64,
+    at: u64,
+    record: &Record<'_>,
+) -> Result<Option<KeptLeaf>> {
+    if !matches!(record.tag, Tag::Flat | Tag::Values) {
+        return Ok(None);
+    }
+    let entries = Decoder::new(file, place, record.body);
+    let mut scratch = Vec::with_capacity(SCRATCH);
+    KeptLeaf::read(entries, at, record.tag == Tag::Flat, &record.hash, &mut scratch)
 }
 
 /// What a node's record says: the node, or what to change in another.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::changes::Since;
 use super::entry::{self, Within};
-use super::node::{Body, Leaf, Load, Node, Slot, Target, UNKNOWN};
+use super::node::{Body, Known, Leaf, Load, Node, Slot, Target, UNKNOWN};
 use crate::context::hash::{self, Hash};
 use crate::error::{Error, Result};
 use crate::prefetch;
@@ -128,7 +128,7 @@ impl Digester<'_> {
 
     fn batch(&mut self, nodes: &[&Node]) -> Result<()> {
         self.embedded(nodes)?;
-        let mut children: Vec<Vec<Hash>> = Vec::with_capacity(nodes.len());
+        let mut children: Vec<Known> = Vec::with_capacity(nodes.len());
         let mut were_read = Vec::new();
         self.clear();
         for (position, node) in nodes.iter().enumerate() {
@@ -141,7 +141,7 @@ impl Digester<'_> {
         let places = &self.places;
         hash::hash_spans(&self.bytes, &self.spans, |index, digest| {
             let (node, child) = places[index];
-            children[node][child] = digest;
+            children[node].put_at(child, digest);
         });
         self.clear();
         for (node, children) in nodes.iter().zip(&children) {
@@ -164,9 +164,10 @@ impl Digester<'_> {
 
     /// Leaves the hashes of those children that `node` has still had when it was read with the store, for whoever changes it
     /// next: this tree may be dropped, as simulations are.
-    fn keep_siblings(&self, node: &Node, children: &[Hash]) {
+    fn keep_siblings(&self, node: &Node, children: &Known) {
         let (Some(load), Some(base)) = (self.load, node.base) else { return };
         let Some(changed) = node.changes().since(Since::Record) else { return };
+        let children = children.to_vec();
         let (mut before, mut next) = (Vec::with_capacity(children.len()), 0);
         for (index, is_added) in changed {
             before.extend_from_slice(&children[next..index]);
@@ -186,15 +187,13 @@ impl Digester<'_> {
         for node in nodes {
             let Body::Leaf { leaf, .. } = &node.body else { continue };
             leaf.hashes().with(|known| {
-                for index in 0..leaf.len() {
-                    // Those that are known first: to look at bytes costs more.
-                    if known.get(index).is_none_or(|hash| *hash == UNKNOWN)
-                        && let Slot::Embedded(bytes) = leaf.slot(index)
+                known.each_unknown(leaf.len(), |index| {
+                    if let Slot::Embedded(bytes) = leaf.slot(index)
                         && entry::embedded_hash(bytes).is_none()
                     {
                         found.push((leaf, index, entry::entries(bytes)));
                     }
-                }
+                });
             });
         }
         let mut digests = [UNKNOWN; BATCH];
@@ -206,7 +205,7 @@ impl Digester<'_> {
                 let leaf = same[0].0;
                 let mut hashes = leaf.hashes().take(leaf.len());
                 for ((_, index, _), digest) in same.iter().zip(&mut digests) {
-                    hashes[*index] = *digest;
+                    hashes.set(*index, *digest);
                 }
                 leaf.hashes().put(hashes);
             }
@@ -270,39 +269,36 @@ impl Digester<'_> {
     }
 
     /// The hashes of the children of `node`; those of values become pre-images of the batch.
-    fn known(&mut self, position: usize, node: &Node) -> Result<Vec<Hash>> {
+    fn known(&mut self, position: usize, node: &Node) -> Result<Known> {
         match &node.body {
             Body::Leaf { leaf, .. } => {
-                let mut hashes = leaf.hashes().take(leaf.len());
-                for (index, hash) in hashes.iter_mut().enumerate() {
-                    if *hash != UNKNOWN {
-                        continue;
-                    }
+                let mut known = leaf.hashes().take(leaf.len());
+                known.fill(|index, hash, place| {
                     match leaf.slot(index) {
                         Slot::Node(child) => *hash = known_hash(child),
                         Slot::StoredNode(offset) | Slot::StoredValue(offset) => {
                             *hash = self.stored(*offset)?;
                         }
                         Slot::Inline { length, bytes } => {
-                            self.value(position, index, &bytes[..usize::from(*length)]);
+                            self.value(position, place, &bytes[..usize::from(*length)]);
                         }
-                        Slot::Value(bytes) => self.value(position, index, bytes),
+                        Slot::Value(bytes) => self.value(position, place, bytes),
                         Slot::Embedded(bytes) => *hash = embedded(bytes)?,
                     }
-                }
-                Ok(hashes)
+                    Ok(())
+                })?;
+                Ok(known)
             }
             Body::Branch(branch) => {
-                let mut hashes = branch.hashes().take(branch.pointers.len());
-                for (hash, pointer) in hashes.iter_mut().zip(&branch.pointers) {
-                    if *hash == UNKNOWN {
-                        *hash = match &pointer.target {
-                            Target::Live(child) => known_hash(child),
-                            Target::Stored(offset) => self.stored(*offset)?,
-                        };
-                    }
-                }
-                Ok(hashes)
+                let mut known = branch.hashes().take(branch.pointers.len());
+                known.fill(|index, hash, _| {
+                    *hash = match &branch.pointers[index].target {
+                        Target::Live(child) => known_hash(child),
+                        Target::Stored(offset) => self.stored(*offset)?,
+                    };
+                    Ok(())
+                })?;
+                Ok(known)
             }
         }
     }
@@ -325,7 +321,7 @@ fn known_hash(child: &Arc<Node>) -> Hash {
 }
 
 /// Leaves the hashes with the node. Those of a few inline values are cheaper to make than to keep.
-fn keep(node: &Node, children: Vec<Hash>) {
+fn keep(node: &Node, children: Known) {
     match &node.body {
         Body::Leaf { leaf, .. } => {
             let inline = |index| matches!(leaf.slot(index), Slot::Inline { .. });
@@ -338,26 +334,26 @@ fn keep(node: &Node, children: Vec<Hash>) {
 }
 
 /// The hash of `node`, if those of its children are `children`, one for each.
-pub(crate) fn of_children(node: &Node, children: &[Hash]) -> Hash {
+pub(crate) fn of_children(node: &Node, children: &Known) -> Hash {
     let mut bytes = Vec::new();
     put_node(&mut bytes, node, children);
     hash::hash(&bytes)
 }
 
 /// The pre-image of a node whose children have the hashes `children`.
-fn put_node(out: &mut Vec<u8>, node: &Node, children: &[Hash]) {
+fn put_node(out: &mut Vec<u8>, node: &Node, children: &Known) {
     match &node.body {
         Body::Leaf { leaf, flat: true } => {
             hash::put_u64(out, leaf.len() as u64);
-            for (index, hash) in children.iter().enumerate() {
+            children.each(|index, hash| {
                 hash::put_flat_entry(out, leaf.name(index), leaf.slot(index).is_value(), hash);
-            }
+            });
         }
         Body::Leaf { leaf, flat: false } => {
             hash::put_values_head(out, leaf.len() as u64);
-            for (index, hash) in children.iter().enumerate() {
+            children.each(|index, hash| {
                 hash::put_values_entry(out, leaf.name(index), leaf.slot(index).is_value(), hash);
-            }
+            });
         }
         Body::Branch(branch) => {
             let pointers = &branch.pointers;
@@ -367,9 +363,9 @@ fn put_node(out: &mut Vec<u8>, node: &Node, children: &[Hash]) {
                 branch.count(),
                 pointers.len() as u64,
             );
-            for (pointer, hash) in pointers.iter().zip(children) {
-                hash::put_branch_pointer(out, u64::from(pointer.bucket), hash);
-            }
+            children.each(|index, hash| {
+                hash::put_branch_pointer(out, u64::from(pointers[index].bucket), hash);
+            });
         }
     }
 }

@@ -200,15 +200,75 @@ pub(crate) fn take_entry(
     take_slot(decoder, at, first, &start, inside)
 }
 
+/// Takes an entry of a record at `at`: its name as it is written, and what it is in a leaf that is kept in bytes, for
+/// which the bytes of what it leads to are appended to `out`.
+pub(crate) fn take_kept<'a>(
+    decoder: &mut Decoder<'a>,
+    at: u64,
+    out: &mut Vec<u8>,
+) -> Result<(Name<'a>, u8)> {
+    let start = decoder.clone();
+    let first = decoder.u8()?;
+    let name = take_name(decoder, first)?;
+    let what = match first & 31 {
+        length if usize::from(length) <= INLINE => {
+            out.extend_from_slice(decoder.raw(usize::from(length))?);
+            length
+        }
+        what @ (STORED_VALUE | STORED_NODE) => {
+            out.extend_from_slice(&take_reference(decoder, at)?.to_le_bytes());
+            what
+        }
+        what @ (EMBEDDED | EMBEDDED_HASHED) => {
+            take_embedded(decoder, at, what, out)?;
+            EMBEDDED
+        }
+        other => return Err(start.corrupt("a known kind of entry", other)),
+    };
+    Ok((name, what))
+}
+
+/// How many entries there are from `decoder` on, up to the first that is damaged, and whether paths lead on through
+/// any, and all names are pairs of hex digits.
+pub(crate) fn outline(mut decoder: Decoder<'_>) -> (usize, bool, bool) {
+    let (mut count, mut leads_on, mut digits) = (0, false, true);
+    while decoder.remaining() > 0 {
+        let Ok(first) = decoder.u8() else { break };
+        let Ok(name) = take_name(&mut decoder, first) else { break };
+        digits &= match name {
+            Name::Plain(name) => is_hex(name),
+            Name::Hex(_) => true,
+        };
+        leads_on |= first & 31 == STORED_NODE;
+        count += 1;
+        if skip_slot(&mut decoder, first).is_err() {
+            break;
+        }
+    }
+    (count, leads_on, digits)
+}
+
 /// A name as it is written.
-enum Name<'a> {
+pub(crate) enum Name<'a> {
     Plain(&'a [u8]),
     /// The bytes that its digits stand for.
     Hex(&'a [u8]),
 }
 
 impl Name<'_> {
-    fn append_to(&self, out: &mut Vec<u8>) {
+    /// Appends the bytes that its digits stand for; it has no others.
+    pub(crate) fn append_packed(&self, out: &mut Vec<u8>) {
+        match self {
+            Name::Plain(name) => {
+                let start = out.len();
+                out.resize(start + name.len() / 2, 0);
+                pack_hex(name, &mut out[start..]);
+            }
+            Name::Hex(bytes) => out.extend_from_slice(bytes),
+        }
+    }
+
+    pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
         match self {
             Name::Plain(name) => out.extend_from_slice(name),
             Name::Hex(bytes) => unpack_hex(bytes, out),

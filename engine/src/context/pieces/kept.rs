@@ -41,7 +41,7 @@ const STORED_NODE: u8 = 17;
 const EMBEDDED: u8 = 18;
 
 /// How many entries more a leaf that is to be changed has room for.
-pub(crate) const ROOM: usize = 2;
+const ROOM: usize = 2;
 
 /// Bytes that say what an entry is and where it ends.
 const ENTRY: usize = 5;
@@ -151,20 +151,13 @@ impl KeptLeaf {
         let (base, hash) = (node.base?, node.hash.get()?);
         let digits =
             entry::is_hex(leaf.names()) && (0..leaf.len()).all(|index| leaf.end(index) % 2 == 0);
-        scratch.clear();
-        scratch.extend_from_slice(&(leaf.len() as u16).to_le_bytes());
-        scratch.extend([(u8::from(*flat) * FLAT) | (u8::from(digits) * DIGITS), base.patches]);
-        scratch.extend_from_slice(&base.under.to_le_bytes());
-        scratch.extend_from_slice(hash);
+        Self::put_head(scratch, leaf.len(), *flat, digits, base, hash);
         let start = HEAD + leaf.len() * ENTRY;
         scratch.resize(start, 0);
         for index in 0..leaf.len() {
             let what = put_slot(leaf.slot(index), scratch);
             let (end, name) = (scratch.len() - start, leaf.end(index) >> u8::from(digits));
-            let entry = &mut scratch[HEAD + index * ENTRY..][..ENTRY];
-            entry[0] = what;
-            entry[1..3].copy_from_slice(&(end as u16).to_le_bytes());
-            entry[3..].copy_from_slice(&(name as u16).to_le_bytes());
+            Self::put_place(scratch, index, what, end as u16, name as u16);
         }
         debug_assert!(u16::try_from(scratch.len() - start).is_ok());
         if digits {
@@ -178,6 +171,83 @@ impl KeptLeaf {
         node.changes().put(&mut out);
         *scratch = out.finish();
         Some(KeptLeaf(Arc::from(&scratch[..])))
+    }
+
+    /// A leaf with the hash `hash` whose full record, at `at`, has the entries `entries`, without a node on the way; none
+    /// of one that [`KeptLeaf::new`] would not keep. `Corrupt` as [`entry::take_leaf`].
+    pub(crate) fn read(
+        mut entries: Decoder<'_>,
+        at: u64,
+        flat: bool,
+        hash: &Hash,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Option<KeptLeaf>> {
+        let (count, leads_on, digits) = entry::outline(entries.clone());
+        if count > WIDTH_MAX || flat && leads_on {
+            return Ok(None);
+        }
+        Self::put_head(
+            scratch,
+            count,
+            flat,
+            digits,
+            Base { offset: at, patches: 0, under: 0 },
+            hash,
+        );
+        let start = HEAD + count * ENTRY;
+        scratch.resize(start, 0);
+        let (mut names, mut before) = (Vec::with_capacity(entries.remaining()), 0..0);
+        let mut index = 0;
+        while entries.remaining() > 0 {
+            let place = entries.clone();
+            let (name, what) = entry::take_kept(&mut entries, at, scratch)?;
+            let name_start = names.len();
+            if digits {
+                name.append_packed(&mut names);
+            } else {
+                name.append_to(&mut names);
+            }
+            if index > 0 && names[before.clone()] >= names[name_start..] {
+                return Err(place.corrupt("names in order", "a name out of order"));
+            }
+            before = name_start..names.len();
+            let (Ok(end), Ok(name_end)) =
+                (u16::try_from(scratch.len() - start), u16::try_from(names.len()))
+            else {
+                return Ok(None);
+            };
+            Self::put_place(scratch, index, what, end, name_end);
+            index += 1;
+        }
+        scratch.extend_from_slice(&names);
+        let mut out = Encoder::after(std::mem::take(scratch));
+        Changes::none().put(&mut out);
+        *scratch = out.finish();
+        Ok(Some(KeptLeaf(Arc::from(&scratch[..]))))
+    }
+
+    /// Begins it in `out` with all that is before the entries.
+    fn put_head(
+        out: &mut Vec<u8>,
+        count: usize,
+        flat: bool,
+        digits: bool,
+        base: Base,
+        hash: &Hash,
+    ) {
+        out.clear();
+        out.extend_from_slice(&(count as u16).to_le_bytes());
+        out.extend([(u8::from(flat) * FLAT) | (u8::from(digits) * DIGITS), base.patches]);
+        out.extend_from_slice(&base.under.to_le_bytes());
+        out.extend_from_slice(hash);
+    }
+
+    /// Says of entry `index` what it is, and where its bytes and its name end.
+    fn put_place(out: &mut [u8], index: usize, what: u8, end: u16, name_end: u16) {
+        let entry = &mut out[HEAD + index * ENTRY..][..ENTRY];
+        entry[0] = what;
+        entry[1..3].copy_from_slice(&end.to_le_bytes());
+        entry[3..].copy_from_slice(&name_end.to_le_bytes());
     }
 
     fn count(&self) -> usize {
@@ -435,6 +505,69 @@ mod tests {
             }
         }
         assert!(digits > if cfg!(miri) { 3 } else { 1_000 }, "{digits}");
+    }
+
+    struct Clean;
+
+    impl entry::Places for Clean {
+        fn node(&self, _: &Arc<Node>) -> u64 {
+            unreachable!("it holds nothing live")
+        }
+
+        fn embedded(&self, _: &Arc<Node>) -> Option<&Embedded> {
+            None
+        }
+
+        fn value(&self, _: &Arc<[u8]>) -> u64 {
+            unreachable!("it holds nothing live")
+        }
+    }
+
+    #[test]
+    fn a_leaf_read_in_bytes_is_the_leaf_that_was_read() {
+        const AT: u64 = 1 << 41;
+        let (mut draw, mut scratch, mut damaged) = (Draw(5), Vec::new(), 0);
+        for round in 0..if cfg!(miri) { 20 } else { 2_000 } {
+            let node = draw.node();
+            let Body::Leaf { leaf, flat } = &node.body else { unreachable!() };
+            let mut out = Encoder::new();
+            entry::put_leaf(&mut out, AT, leaf, &Clean);
+            let mut body = out.finish();
+            let read = |body: &[u8], flat| {
+                entry::take_leaf(Decoder::new("f", 0, body), AT).map(|leaf| {
+                    let mut node = clean(leaf, flat);
+                    node.base = Some(Base { offset: AT, patches: 0, under: 0 });
+                    node
+                })
+            };
+            let by_node = KeptLeaf::new(&read(&body, *flat).unwrap(), &mut scratch).unwrap();
+            let kept = |body: &[u8], flat, scratch: &mut Vec<u8>| {
+                KeptLeaf::read(Decoder::new("f", 0, body), AT, flat, &[1; 32], scratch)
+            };
+            let at_once = kept(&body, *flat, &mut scratch).unwrap().unwrap();
+            assert_eq!(at_once.0, by_node.0, "round {round}");
+            if body.is_empty() {
+                continue;
+            }
+            // What one refuses the other does, too.
+            let place = draw.below(body.len());
+            if round % 2 == 0 {
+                body.truncate(place);
+            } else {
+                body[place] ^= 1 << draw.below(8);
+            }
+            let (by_node, at_once) = (read(&body, false), kept(&body, false, &mut scratch));
+            // Of too many entries for it only the node says what is wrong.
+            if matches!(at_once, Ok(None)) {
+                continue;
+            }
+            assert_eq!(by_node.is_ok(), at_once.is_ok(), "round {round}: {by_node:?}");
+            if let (Ok(node), Ok(Some(at_once))) = (&by_node, &at_once) {
+                assert_eq!(KeptLeaf::new(node, &mut scratch).unwrap().0, at_once.0);
+            }
+            damaged += u32::from(by_node.is_err());
+        }
+        assert!(damaged > if cfg!(miri) { 2 } else { 500 }, "{damaged}");
     }
 
     #[test]

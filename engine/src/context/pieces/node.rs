@@ -7,12 +7,14 @@
 //! a cache of them counts what they take.
 
 mod embedded;
+mod hashes;
 mod leaf;
 
 use std::sync::{Arc, OnceLock};
 
 pub(crate) use embedded::Embedded;
-pub(crate) use leaf::{Hashes, Leaf};
+pub(crate) use hashes::{HashVector, Hashes, Known};
+pub(crate) use leaf::Leaf;
 
 use super::changes::{Changes, Form};
 use super::turnover::Turnover;
@@ -409,10 +411,10 @@ impl Node {
     }
 
     /// Takes out what is known of the children's hashes.
-    pub(crate) fn take_hashes(&mut self) -> Vec<Hash> {
+    pub(crate) fn take_hashes(&mut self) -> Known {
         match &mut self.body {
-            Body::Leaf { leaf, .. } => std::mem::take(leaf.hashes.own()),
-            Body::Branch(branch) => std::mem::take(branch.hashes.own()),
+            Body::Leaf { leaf, .. } => std::mem::take(leaf.hashes.known()),
+            Body::Branch(branch) => std::mem::take(branch.hashes.known()),
         }
     }
 

@@ -10,8 +10,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::node::Node;
-use crate::context::hash::Hash;
+use super::node::{HashVector, Node};
 use crate::prefetch;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
@@ -35,11 +34,12 @@ impl Held for Arc<Node> {
 }
 
 /// The hashes of a node's children.
-impl Held for Vec<Hash> {
+impl Held for HashVector {
     const USUAL: u64 = 384;
 
     fn bytes(&self) -> usize {
-        self.capacity() * size_of::<Hash>() + 2 * size_of::<usize>()
+        // Two counts, and what the allocator adds.
+        size_of_val(self.hashes()) + 3 * size_of::<usize>()
     }
 }
 
@@ -256,6 +256,12 @@ impl<T: Held> ObjectCache<T> {
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
+
+    /// Whether what is kept takes nothing else's place, but for that of its own set.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.bytes() < self.budget_bytes - self.budget_bytes / 8
+    }
 }
 
 impl<T> Set<T> {
@@ -313,11 +319,11 @@ mod tests {
 
     #[test]
     fn what_is_dear_outlives_what_is_not_and_gives_way_to_its_like() {
-        let hashes = || vec![[7; 32]; 32];
-        let cache: ObjectCache<Vec<Hash>> = ObjectCache::new(1 << 20);
+        let hashes = || HashVector::new(&[[7; 32]; 32]);
+        let cache: ObjectCache<HashVector> = ObjectCache::new(1 << 20);
         let gone = std::cell::RefCell::new(Vec::new());
         let mut evicted =
-            |offset: u64, hashes: Vec<Hash>| gone.borrow_mut().push((offset, hashes.len()));
+            |offset: u64, it: HashVector| gone.borrow_mut().push((offset, it.hashes().len()));
         for offset in 1..=300 {
             cache.insert_as(offset, hashes(), true, &mut evicted);
         }

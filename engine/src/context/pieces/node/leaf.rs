@@ -1,11 +1,10 @@
 //! Leaves: names and what they lead to, side by side.
 
-use super::{Slot, UNKNOWN};
-use crate::context::hash::Hash;
+use super::Slot;
+use super::hashes::Hashes;
 use crate::context::pieces::changes::Changes;
 use crate::error::Result;
 use crate::prefetch;
-use crate::sync::{Mutex, lock};
 
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
@@ -198,72 +197,6 @@ impl Leaf {
         }
         self.hashes.remove(index);
         self.changes.remove(index);
-    }
-}
-
-/// The hashes of a node's children as far as they are known; empty when none is.
-#[derive(Debug, Default)]
-pub(crate) struct Hashes(Mutex<Vec<Hash>>);
-
-impl Clone for Hashes {
-    fn clone(&self) -> Self {
-        Hashes(Mutex::new(lock(&self.0).clone()))
-    }
-}
-
-impl Hashes {
-    /// Takes them out, to be completed and put back; one place per child.
-    pub(crate) fn take(&self, count: usize) -> Vec<Hash> {
-        let mut hashes = std::mem::take(&mut *lock(&self.0));
-        hashes.resize(count, UNKNOWN);
-        hashes
-    }
-
-    /// Puts back what is known; one place per child.
-    pub(crate) fn put(&self, hashes: Vec<Hash>) {
-        *lock(&self.0) = hashes;
-    }
-
-    /// The hash of one child, if it is known.
-    pub(crate) fn get(&self, index: usize) -> Option<Hash> {
-        lock(&self.0).get(index).copied().filter(|hash| *hash != UNKNOWN)
-    }
-
-    /// Runs `each` on all of them; on fewer than there are children when none is known.
-    pub(crate) fn with<T>(&self, each: impl FnOnce(&[Hash]) -> T) -> T {
-        each(&lock(&self.0))
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        lock(&self.0).capacity() * size_of::<Hash>()
-    }
-
-    pub(super) fn own(&mut self) -> &mut Vec<Hash> {
-        #[cfg(not(shuttle))]
-        return self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        #[cfg(shuttle)]
-        return self.0.get_mut().expect("no thread panics with it");
-    }
-
-    pub(super) fn forget(&mut self, index: usize) {
-        if let Some(hash) = self.own().get_mut(index) {
-            *hash = UNKNOWN;
-        }
-    }
-
-    pub(super) fn insert(&mut self, index: usize) {
-        let own = self.own();
-        if index <= own.len() && !own.is_empty() {
-            make_room(own, 1);
-            own.insert(index, UNKNOWN);
-        }
-    }
-
-    pub(super) fn remove(&mut self, index: usize) {
-        let own = self.own();
-        if index < own.len() {
-            own.remove(index);
-        }
     }
 }
 
