@@ -41,6 +41,12 @@ impl Finding {
         let (file, detail) = (file.to_owned(), error.detail().to_owned());
         Finding { file, detail, snapshots, live_tables }
     }
+
+    /// The same with `advice` in place of what the error advises, if it does.
+    pub(super) fn advising(file: &str, error: &Error, user: &User, advice: &str) -> Finding {
+        let detail = format!("{}; {advice}", error.what());
+        Finding { detail, ..Finding::new(file, error, user) }
+    }
 }
 
 /// What a check read and found.
@@ -73,7 +79,9 @@ pub struct Report {
     /// The number of the file that comes next, when the check ended before the last one: see [`Selection::from`].
     pub next: Option<u64>,
     /// What says that a newer release wrote a file, which is no damage.
-    newer: Option<String>,
+    pub(super) newer: Option<String>,
+    /// What findings of files advise, if not what their errors do.
+    advice: Option<&'static str>,
 }
 
 /// What a check is to read. Manifests, the checkpoint and the log are read each time; what is selected are the files
@@ -696,11 +704,19 @@ pub(super) fn check_log(
 }
 
 impl Report {
+    /// One of which every finding gives `advice`.
+    pub(super) fn advising(advice: &'static str) -> Report {
+        Report { advice: Some(advice), ..Report::default() }
+    }
+
     fn add(&mut self, file: &str, error: &Error, user: &User) {
         if error.kind() == Kind::Version {
             self.newer.get_or_insert_with(|| error.detail().to_owned());
         }
-        self.findings.push(Finding::new(file, error, user));
+        self.findings.push(match self.advice {
+            Some(advice) => Finding::advising(file, error, user, advice),
+            None => Finding::new(file, error, user),
+        });
     }
 }
 
