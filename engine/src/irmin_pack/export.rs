@@ -412,7 +412,10 @@ impl Export {
         target.sync_directory("")?;
         let (dict_end, pack_end) = (self.dict.end(), self.pack.end());
         let control = Control::of_one_chunk(5, dict_end, pack_end, Status::Fresh);
-        replace(target, "store.control", &control.encode())?;
+        replace(target, "store.control", &control.encode()).inspect_err(|_| {
+            // It may have its name, and nobody is to find a store of which nobody was told.
+            let _ = target.rename("store.control", "store.control.tmp");
+        })?;
         Ok(self.done)
     }
 }
