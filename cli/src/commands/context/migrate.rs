@@ -76,7 +76,7 @@ fn target(
     match opened {
         Ok(store) => Ok((store, Some(target))),
         Err(error) => {
-            target.give_up();
+            target.take_back(&error);
             Err(error)
         }
     }
@@ -161,9 +161,6 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
     bar.finish();
     if done.as_ref().is_err_and(|error| error.kind() == Kind::Io) {
         volume::look();
-        // It may have come to be a store with the last step, which failed.
-        let control = arguments.to.join("store.control");
-        let _ = std::fs::rename(&control, control.with_extension("control.tmp"));
     }
     let removed = scratch.finish();
     // What it wrote is gone with the scratch folder.
