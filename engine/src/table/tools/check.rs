@@ -35,20 +35,6 @@ pub struct Finding {
     pub live_tables: Vec<String>,
 }
 
-impl Finding {
-    pub(super) fn new(file: &str, error: &Error, user: &User) -> Finding {
-        let User { snapshots, live_tables } = user.clone();
-        let (file, detail) = (file.to_owned(), error.detail().to_owned());
-        Finding { file, detail, snapshots, live_tables }
-    }
-
-    /// The same with `advice` in place of what the error advises, if it does.
-    pub(super) fn advising(file: &str, error: &Error, user: &User, advice: &str) -> Finding {
-        let detail = format!("{}; {advice}", error.what());
-        Finding { detail, ..Finding::new(file, error, user) }
-    }
-}
-
 /// What a check read and found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -81,7 +67,7 @@ pub struct Report {
     /// What says that a newer release wrote a file, which is no damage.
     pub(super) newer: Option<String>,
     /// What findings of files advise, if not what their errors do.
-    advice: Option<&'static str>,
+    pub(super) advice: Option<&'static str>,
 }
 
 /// What a check is to read. Manifests, the checkpoint and the log are read each time; what is selected are the files
@@ -561,8 +547,8 @@ fn names_of<'a>(
 /// Who needs a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct User {
-    snapshots: Vec<String>,
-    live_tables: Vec<String>,
+    pub(super) snapshots: Vec<String>,
+    pub(super) live_tables: Vec<String>,
 }
 
 impl User {
@@ -701,23 +687,6 @@ pub(super) fn check_log(
         }
     }
     (checkpoint, blobs)
-}
-
-impl Report {
-    /// One of which every finding gives `advice`.
-    pub(super) fn advising(advice: &'static str) -> Report {
-        Report { advice: Some(advice), ..Report::default() }
-    }
-
-    fn add(&mut self, file: &str, error: &Error, user: &User) {
-        if error.kind() == Kind::Version {
-            self.newer.get_or_insert_with(|| error.detail().to_owned());
-        }
-        self.findings.push(match self.advice {
-            Some(advice) => Finding::advising(file, error, user, advice),
-            None => Finding::new(file, error, user),
-        });
-    }
 }
 
 #[cfg(test)]
