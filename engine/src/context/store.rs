@@ -51,7 +51,7 @@ pub use collection::Keep;
 use history::History;
 use load::End;
 pub use merge::{Limits, Merge};
-use open_or_create::discard::{Shared, retract};
+use open_or_create::discard::{MakersLock, retract};
 pub use reader::Reader;
 use reader::Readers;
 pub use repair::{LostCommit, RepairedContext};
@@ -157,7 +157,7 @@ impl Store {
         first.sync()?;
         disk.sync_directory("")?;
         drop(first);
-        let shared = Box::new(Shared(Arc::clone(&lock)));
+        let shared = Box::new(MakersLock(Arc::clone(&lock)));
         let made = control
             .replace(&disk)
             .and_then(|()| Self::open_with(Arc::clone(&disk), options, control, Some(shared)));

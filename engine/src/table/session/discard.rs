@@ -1,6 +1,6 @@
 //! Taking back a session that was only just made.
 
-use super::Session;
+use super::lifecycle::Session;
 use crate::error::{Error, Result};
 use crate::sync::lock;
 use crate::table::durable::folder;

@@ -68,9 +68,9 @@ impl Store {
 
 /// The lock of a store that is being made, which its maker has besides, to take the store back under it.
 #[derive(Debug)]
-pub(crate) struct Shared(pub(crate) Arc<dyn Lock>);
+pub(crate) struct MakersLock(pub(crate) Arc<dyn Lock>);
 
-impl Lock for Shared {
+impl Lock for MakersLock {
     fn check(&self) -> Result<()> {
         self.0.check()
     }
