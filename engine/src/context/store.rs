@@ -158,14 +158,15 @@ impl Store {
         disk.sync_directory("")?;
         drop(first);
         let shared = Box::new(MakersLock(Arc::clone(&lock)));
+        let place = Arc::clone(&disk);
         let made = control
-            .replace(&disk)
-            .and_then(|()| Self::open_with(Arc::clone(&disk), options, control, Some(shared)));
+            .replace(&place)
+            .and_then(|()| Self::open_with(disk, options, control, Some(shared)));
         match made {
             Ok(store) => Ok(Store { is_new: true, ..store }),
             Err(error) => {
                 // Nobody may find a store of which nobody was told.
-                retract(&*disk, &*lock);
+                retract(&*place, &*lock);
                 Err(error)
             }
         }
