@@ -182,7 +182,9 @@ pub fn apart(file: &Path, error: Error, instead: &str) -> Error {
     if !error.file().is_some_and(|name| is_named(file, name)) {
         return error;
     }
-    error.with_file(&file.display().to_string()).with_advice(instead)
+    let error = error.with_file(&file.display().to_string());
+    // Where a disk is full, or a newer release wrote it, another copy is no help.
+    if error.kind() == Kind::Corrupt { error.with_advice(instead) } else { error }
 }
 
 /// Whether an error that names `name` is of `file`: the disk of its folder calls it by its name alone, or with the

@@ -2,18 +2,21 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
+use varvite::format::header::LENGTH;
 use varvite::trace::Recorder;
 use varvite::{Error, Result};
 use varvite_sight::timings::{Action, Block};
 use varvite_sight::{Clock, Limits, Process, Report, Timings};
 
 use crate::print;
+use crate::system::files::Own;
 use crate::system::measure::{cpu_ns, disk_bytes, rss_bytes};
 
 /// Which timings a load prints
@@ -83,10 +86,10 @@ pub struct Tracing(Option<Recording>);
 
 struct Recording {
     recorder: Arc<Recorder>,
-    file: PathBuf,
+    file: Own,
     sampled: Instant,
-    /// Calls of the recording that are no store's.
-    samples: u64,
+    /// Calls of the recording that are no store's: samples and marks.
+    own: AtomicU64,
     /// Where the store is, and when its files were listed.
     store: Option<(PathBuf, Option<Instant>)>,
     /// Processor time of all samples so far.
@@ -101,8 +104,9 @@ impl Tracing {
         let folder: Arc<dyn Disk> = OsDisk::new(folder)?;
         let recorder = Recorder::create(&folder, name, Process::by(clock().clone()))?;
         let store = store.map(|folder| (folder.to_owned(), None));
-        let (file, sampled) = (file.to_owned(), Instant::now());
-        let recording = Recording { recorder, file, sampled, samples: 0, store, sampling_ns: 0 };
+        let (file, sampled) = (Own::at(file), Instant::now());
+        let own = AtomicU64::new(0);
+        let recording = Recording { recorder, file, sampled, own, store, sampling_ns: 0 };
         let mut tracing = Tracing(Some(recording));
         tracing.sample();
         Ok(tracing)
@@ -117,6 +121,7 @@ impl Tracing {
     pub fn mark(&self, name: &str) {
         if let Some(recording) = &self.0 {
             recording.recorder.mark(name);
+            recording.own.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -133,14 +138,13 @@ impl Tracing {
     }
 
     fn sample(&mut self) {
-        let Some(Recording { recorder, sampled, samples, store, sampling_ns, .. }) = &mut self.0
-        else {
+        let Some(Recording { recorder, sampled, own, store, sampling_ns, .. }) = &mut self.0 else {
             return;
         };
         let start = cpu_ns();
         let mut sample = |name: &str, number| {
             recorder.sample(name, number);
-            *samples += 1;
+            *own.get_mut() += 1;
         };
         *sampled = Instant::now();
         if let Some((folder, listed)) = store
@@ -184,11 +188,15 @@ impl Drop for Tracing {
     /// Of a command that failed what its store was called for stays, to look into; without any such call its trace
     /// would only keep the same command from running again.
     fn drop(&mut self) {
-        let Some(Recording { recorder, file, samples, .. }) = self.0.take() else { return };
-        if recorder.finish().is_ok_and(|calls| calls <= samples) {
+        let Some(Recording { recorder, file, own, .. }) = self.0.take() else { return };
+        let is_empty = match recorder.finish() {
+            Ok(calls) => calls <= own.into_inner(),
+            // On a full disk there may be no more of it than its header.
+            Err(_) => file.length() <= LENGTH as u64,
+        };
+        if is_empty {
             drop(recorder);
-            // What went wrong before is what is told.
-            let _ = fs::remove_file(file);
+            file.remove();
         }
     }
 }

@@ -122,6 +122,14 @@ impl Error {
         error
     }
 
+    /// The same error, whose sentence ends with `advice`, and two characters before it.
+    #[must_use]
+    pub(crate) fn advising(mut self, advice: &str) -> Self {
+        debug_assert!(self.0.detail.ends_with(advice), "{}", self.0.detail);
+        self.0.advice = Some(self.0.detail.len() - advice.len());
+        self
+    }
+
     /// The same error with the one that caused it.
     #[must_use]
     pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
@@ -217,16 +225,18 @@ impl Error {
     pub fn io(action: &str, file: &str, source: std::io::Error) -> Self {
         let advice = match source.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-                "; free some space and try again"
+                Some("free some space and try again")
             }
-            std::io::ErrorKind::PermissionDenied => "; check the permissions of the folder",
-            _ => "",
+            std::io::ErrorKind::PermissionDenied => Some("check the permissions of the folder"),
+            _ => None,
         };
         let start = "could not ".len() + action.len() + " ".len();
-        let mut error =
-            Error::new(Kind::Io, format!("could not {action} {file}: {source}{advice}"));
+        let mut error = Error::new(Kind::Io, format!("could not {action} {file}: {source}"));
         error.0.file = Some(start..start + file.len());
-        error.with_source(source)
+        match advice {
+            Some(advice) => error.advised(advice).with_source(source),
+            None => error.with_source(source),
+        }
     }
 
     /// Whether the disk is full.
@@ -290,7 +300,14 @@ mod tests {
         assert_eq!(error.detail(), sentence);
         assert_eq!(error.with_file("b").with_advice("").file(), Some("b"));
         let failed = Error::io("read", "a.pack", std::io::ErrorKind::PermissionDenied.into());
-        assert_eq!((failed.file(), failed.advice()), (Some("a.pack"), None));
+        let advice = "check the permissions of the folder";
+        assert_eq!((failed.file(), failed.advice()), (Some("a.pack"), Some(advice)));
+        assert!(failed.detail().ends_with(&format!("; {advice}")), "{failed}");
+        assert!(!failed.what().contains(';'), "{failed}");
+        let full = Error::io("write", "a", std::io::ErrorKind::StorageFull.into());
+        assert_eq!(full.with_advice("wait").advice(), Some("wait"));
+        let other = Error::io("read", "a.pack", std::io::ErrorKind::TimedOut.into());
+        assert_eq!(other.advice(), None);
         assert!(failed.with_file("b").detail().starts_with("could not read b: "));
         let plain = Error::invalid("a; b").with_file("x").with_advice("y");
         assert_eq!((plain.detail(), plain.file(), plain.what()), ("a; b", None, "a; b"));

@@ -187,8 +187,10 @@ const FILES_MAX: usize = 100_000;
 
 /// Whether somebody recorded a trace at `path`, beside the files of a store.
 fn is_trace(path: &Path) -> bool {
-    let is_chunk = |extension: &OsStr| extension == "pack" || extension == "sparse";
-    if path.extension().is_some_and(is_chunk) {
+    // Those that a store has by the thousand, and nobody names a trace so.
+    let of_stores = ["segment", "blob", "snapshot", "sparse", "hashes"];
+    let is_of_store = |extension: &OsStr| of_stores.iter().any(|known| extension == *known);
+    if path.extension().is_some_and(is_of_store) {
         return false;
     }
     let mut begin = [0; 8];
@@ -208,10 +210,7 @@ pub fn files(folder: &Path, others: &[&Path]) -> Vec<StoreFile> {
                 if !others.contains(&&*path) {
                     folders.push(path);
                 }
-            } else if metadata.is_file()
-                && found.len() < FILES_MAX
-                && !(next == *folder && is_trace(&path))
-            {
+            } else if metadata.is_file() && found.len() < FILES_MAX && !is_trace(&path) {
                 let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
                 found.push(StoreFile { name, bytes: metadata.len() });
             }

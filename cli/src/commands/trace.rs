@@ -111,6 +111,20 @@ fn open(file: &Path) -> Result<Trace> {
     Trace::open(&*OsDisk::new(folder)?, name).map_err(|error| told(file, error))
 }
 
+/// The same for a command that takes rows of Irmin's benchmarks too, which these are not.
+fn open_any(file: &Path) -> Result<Trace> {
+    open(file).map_err(|error| match error.kind() {
+        Kind::Invalid if !input::start(file).is_ok_and(|it| it.is_empty() || it.starts_with(b"varvite")) => {
+            Error::invalid(format!(
+                "{} is neither a trace of varvite nor one of actions of Irmin's benchmarks: it begins with neither \
+                 \"varvite\" nor IrmRepBT",
+                file.display()
+            ))
+        }
+        _ => error,
+    })
+}
+
 /// How a trace ended.
 #[derive(Clone, Copy, Debug)]
 struct End {

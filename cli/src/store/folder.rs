@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use varvite::context::Store;
-use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
+use varvite::disk::{Disk, Lock};
 use varvite::format::header::{FileKind, Header, LENGTH};
 use varvite::irmin_pack as irmin;
 use varvite::{Error, Kind, Result};
@@ -63,11 +63,6 @@ impl Target {
         }
     }
 
-    /// Where it is.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     /// Leaves no folder behind that is new and has nothing in it.
     pub fn give_up(self) {
         for folder in self.made {
@@ -75,47 +70,49 @@ impl Target {
         }
     }
 
-    /// The same, and nothing of a copy that did not come to its end, as on a full disk: somebody would take it for a
-    /// damaged store. What has become a store stays, so does all in a folder that had anything in it before, and so does
-    /// what another process makes here, because of which this one has failed or not.
+    /// The same, and nothing of what did not come to be a store, as on a full disk: somebody would take it for a damaged
+    /// one. What has become a store stays, whoever has made it, so does all in a folder that had anything in it before, and
+    /// so does what another process makes here, because of which this one has failed or not: a store that this process has
+    /// made whole is removed by who holds it ([`crate::store::tables::remove_new`], [`crate::store::context::remove_new`]).
     pub fn take_back(self, error: &Error) {
-        self.remove_own(error, |folder| {
-            ["session", "control"].iter().any(|name| folder.join(name).exists())
-        });
+        self.remove_parts(error);
         self.give_up();
     }
 
-    /// The same of a store that this process has made here, whole or not, where it is the disk that failed.
-    pub fn take_back_made(self, error: &Error) {
-        if error.kind() == Kind::Io {
-            self.remove_own(error, |_| false);
-        }
-        self.give_up();
-    }
-
-    fn remove_own(&self, error: &Error, stays: impl Fn(&Path) -> bool) {
+    fn remove_parts(&self, error: &Error) {
         // Asked for while it is full.
         volume::look();
         if matches!(error.kind(), Kind::Locked | Kind::Exists) || !self.was_empty && self.had_lock {
             return;
         }
-        // Whoever has it makes a store here.
-        let disk = OsDisk::new(&self.folder);
-        let holder = format!("process {}", std::process::id());
-        let held = disk.and_then(|disk| disk.lock(LOCK, &holder));
-        if held.as_ref().is_err_and(|error| error.kind() == Kind::Locked) || stays(&self.folder) {
+        let is_store = || ["session", "control"].iter().any(|it| self.folder.join(it).exists());
+        if is_store() {
+            return;
+        }
+        // Whoever has it makes a store here. Without it nothing is removed.
+        let Ok(_held) = held(&self.folder) else { return };
+        if is_store() {
             return;
         }
         if self.was_empty {
-            // Whoever looks meanwhile finds a store that is only being made.
-            for (name, mark) in [("control", "half-made"), ("session", "session.tmp")] {
-                let _ = fs::rename(self.folder.join(name), self.folder.join(mark));
-            }
             remove_parts(&self.folder);
         } else {
             let _ = fs::remove_file(self.folder.join(LOCK));
         }
     }
+}
+
+/// The right to make a store in `folder`, of a process that has none open there.
+fn held(folder: &Path) -> Result<(Box<dyn Lock>, Option<Box<dyn Lock>>)> {
+    let disk = OsDisk::new(folder)?;
+    let holder = format!("process {}", std::process::id());
+    let file = disk.lock(LOCK, &holder).or_else(|error| match error.kind() {
+        // A full disk may have no room for who it is.
+        Kind::Io => disk.lock(LOCK, ""),
+        _ => Err(error),
+    })?;
+    let folder = disk.lock_directory("")?;
+    Ok((file, folder))
 }
 
 /// Held by who writes to a store, or makes one.
@@ -146,7 +143,13 @@ fn remove_parts(folder: &Path) {
         }
         let _ = fs::remove_dir(below);
     }
-    let _ = fs::remove_dir_all(folder.join("index"));
+    // That is a session; what somebody else has put into a folder of that name stays.
+    let index = folder.join("index");
+    if index.is_dir() {
+        let _ = fs::remove_file(index.join("session"));
+        remove_parts(&index);
+        let _ = fs::remove_dir(index);
+    }
     let is_chunk = |file: &PathBuf| {
         file.extension().is_some_and(|it| ["pack", "hashes"].iter().any(|known| it == *known))
     };
@@ -222,6 +225,22 @@ fn owners(folder: &Path) -> Result<Option<BTreeSet<u64>>> {
     let ends = names.first().into_iter().chain(names.last());
     let stores = ends.filter_map(|name| owner(folder, name, FileKind::Pack));
     Ok((!names.is_empty()).then(|| stores.collect()))
+}
+
+/// Removes the chunks in `lower` that the store in `folder` has moved there, which goes too. A chunk of another store stays:
+/// that may have taken the folder before this one did; and all stay while another moves chunks there.
+pub fn remove_moved(lower: &Path, folder: &Path) {
+    let (Some(own), Ok(disk)) = (owner(folder, "control", FileKind::Control), OsDisk::new(lower))
+    else {
+        return;
+    };
+    let Ok(_alone) = disk.lock_directory("") else { return };
+    for name in disk.list("").unwrap_or_default() {
+        let is_chunk = Path::new(&name).extension().is_some_and(|it| it == "pack");
+        if is_chunk && owner(lower, &name, FileKind::Pack) == Some(own) {
+            let _ = disk.remove(&name);
+        }
+    }
 }
 
 /// `Invalid` where `lower` cannot be the lower folder of the context in `folder`, which has moved chunks there: it is a
@@ -305,5 +324,55 @@ mod tests {
             assert_eq!(left(&refused(kind), false), all[..2]);
         }
         assert_eq!(left(&full(), false), [""; 0]);
+    }
+
+    #[test]
+    fn a_store_of_another_process_is_not_taken_back() {
+        let full = Error::io("write", "it", std::io::ErrorKind::StorageFull.into());
+        for name in ["control", "session"] {
+            let temporary = tempfile::tempdir().expect("a folder");
+            let (target, _) = Target::create(temporary.path()).expect("it is there");
+            for name in [name, "0000-000000.pack"] {
+                fs::write(temporary.path().join(name), "of another").expect("it has room");
+            }
+            target.take_back(&full);
+            for name in [name, "0000-000000.pack"] {
+                assert!(temporary.path().join(name).exists(), "{name}");
+            }
+        }
+    }
+
+    /// Where it cannot be had for another reason than that somebody has it, it keeps nobody out.
+    #[test]
+    fn without_a_lock_nothing_is_taken_back() {
+        let full = Error::io("write", "it", std::io::ErrorKind::StorageFull.into());
+        let temporary = tempfile::tempdir().expect("a folder");
+        let (target, _) = Target::create(temporary.path()).expect("it is there");
+        fs::write(temporary.path().join("half-made"), "of another").expect("it has room");
+        fs::create_dir(temporary.path().join(LOCK)).expect("it has room");
+        target.take_back(&full);
+        assert!(temporary.path().join("half-made").exists());
+    }
+
+    #[test]
+    fn chunks_of_another_store_stay_where_those_of_one_go() {
+        let temporary = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| temporary.path().join(name);
+        let chunk = |store: &str| {
+            let disk = OsDisk::create(&at(store)).expect("it is made");
+            drop(Store::create(disk, varvite::context::Options::default()).expect("it is new"));
+            fs::read(at(store).join("0000-000000.pack")).expect("its first chunk")
+        };
+        let (own, other) = (chunk("a"), chunk("b"));
+        fs::create_dir(at("low")).expect("it has room");
+        for (name, bytes) in [("0000-000000.pack", own), ("0000-000001.pack", other)] {
+            fs::write(at("low").join(name), bytes).expect("it has room");
+        }
+        fs::write(at("low/notes.pack"), "mine").expect("it has room");
+        remove_moved(&at("low"), &at("gone"));
+        assert_eq!(fs::read_dir(at("low")).expect("it is there").count(), 3);
+        remove_moved(&at("low"), &at("a"));
+        let names = OsDisk::new(&at("low")).and_then(|disk| disk.list("")).expect("they stay");
+        assert_eq!(names, ["0000-000001.pack", "notes.pack"]);
     }
 }

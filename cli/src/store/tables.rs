@@ -6,11 +6,9 @@
 //! number whole, whatever happens in between. Such names are the program's own.
 
 use std::error::Error as _;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::{
     Error, Kind, Log, MergeOperator, OpenSnapshot, OpenTable, Result, Session, SessionOptions,
@@ -303,56 +301,13 @@ fn restorable_from(
 }
 
 /// Removes the store that this process has made as `session` in `target`, and the folders that were made for it, as
-/// far as nobody put anything else there. The session keeps others out until it is gone.
-///
-/// First it is marked as one that is not made yet, so that whoever reads it finds none instead of a damaged one,
-/// and whoever makes one here, should this process be killed meanwhile, clears what is left.
-pub fn remove_new(session: Session, folder: &Path, target: Target) {
+/// far as nobody put anything else there. The session keeps others out until it is gone; one that was closed, or whose
+/// folder is another's by now, stays.
+pub fn remove_new(session: Session, target: Target) {
     volume::look();
-    remove_marked(folder, &mut || true);
-    drop(session);
+    // What went wrong before is what is told, so nothing is said of what cannot be removed.
+    let _ = session.discard();
     target.give_up();
-}
-
-/// The names by which the engine knows what is only being made: the session's own file, and what says that log
-/// and checkpoint are nothing yet either.
-const MARKS: [&str; 2] = ["session.tmp", "half-copied.tmp"];
-
-/// Removes the store in `folder`, step by step, as long as `goes_on` says so.
-fn remove_marked(folder: &Path, goes_on: &mut dyn FnMut() -> bool) {
-    let [mark, half_copied] = MARKS.map(|name| folder.join(name));
-    let _ = fs::write(&half_copied, "");
-    if !goes_on() || fs::rename(folder.join("session"), &mark).is_err() {
-        return;
-    }
-    // Durable before anything goes: else a power cut could bring back a session without its files.
-    let synced = OsDisk::new(folder).and_then(|disk| disk.sync_directory(""));
-    if synced.is_err() || !goes_on() {
-        return;
-    }
-    let inside = |name: &str| {
-        let entries = fs::read_dir(folder.join(name)).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path())
-    };
-    let root =
-        ["checkpoint", "checkpoint.tmp", "in-doubt.tmp", "reserve"].map(|name| folder.join(name));
-    let folders = ["log", "segments", "snapshots"];
-    for path in root.into_iter().chain(folders.into_iter().flat_map(inside)) {
-        if fs::remove_file(path).is_ok() && !goes_on() {
-            return;
-        }
-    }
-    for inside in folders {
-        if fs::remove_dir(folder.join(inside)).is_ok() && !goes_on() {
-            return;
-        }
-    }
-    // The lock last: until then nobody else makes one here.
-    for path in [half_copied, mark, folder.join("lock")] {
-        if fs::remove_file(path).is_ok() && !goes_on() {
-            return;
-        }
-    }
 }
 
 /// The name of head `number`; zeros keep the list in order.
@@ -490,9 +445,8 @@ fn found(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ops::ControlFlow;
-    use varvite::table::check::check;
-    use varvite::{Batch, SnapshotContent, TableOptions};
+    use std::fs;
+    use varvite::TableOptions;
 
     #[test]
     fn heads_are_told_from_other_names() {
@@ -513,68 +467,28 @@ mod tests {
         check_user_name("replay-before").unwrap();
     }
 
-    /// A store with a live table, a snapshot, and all kinds of files.
-    fn made(folder: &Path) -> Session {
-        let (session, target) = open_or_make(folder, logged()).unwrap();
-        assert!(target.is_some());
-        let options = TableOptions { write_buffer_bytes: 1_000, ..TableOptions::default() };
-        let mut table = session.create_table("t", options).unwrap();
-        for number in 0..60_u64 {
-            table.update(Batch::new().insert(&number.to_be_bytes(), &[7; 40])).unwrap();
-        }
-        let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
-        session.save_snapshot("s", content).unwrap();
-        session
-    }
-
-    #[test]
-    fn a_removal_that_is_killed_anywhere_leaves_what_reads_as_none_and_is_made_again() {
-        let look = |folder: &Path| {
-            let read = open_read_only(folder, SessionOptions::default()).map(drop);
-            let checked = check(&(disk(folder).unwrap() as _), |_| ControlFlow::Continue(()));
-            [read, checked.map(|report| assert_eq!(report.findings, Vec::new()))]
-        };
-        let (mut stops, mut is_over) = (0, false);
-        while !is_over {
-            let temporary = tempfile::tempdir().unwrap();
-            let folder = temporary.path().join("above/store");
-            let session = made(&folder);
-            let mut steps = 0;
-            remove_marked(&folder, &mut || {
-                steps += 1;
-                steps <= stops
-            });
-            is_over = steps <= stops;
-            for looked in look(&folder) {
-                match looked {
-                    Ok(()) => assert_eq!(stops, 0, "the mark comes before everything that goes"),
-                    Err(error) => {
-                        let is_marked = folder.join("session.tmp").exists();
-                        assert_eq!(error.kind(), Kind::Missing, "{stops}: {error}");
-                        assert_eq!(error.to_string().contains("make it again"), is_marked);
-                    }
-                }
-            }
-            let others = create(&folder, logged()).unwrap_err();
-            assert_eq!(others.kind(), if stops == 0 { Kind::Exists } else { Kind::Locked });
-            drop(session);
-            let (session, _) = open_or_make(&folder, logged()).unwrap();
-            assert_eq!(session.live_tables().unwrap().is_empty(), stops > 0, "{stops}");
-            if stops > 0 {
-                session.create_table("t", TableOptions::default()).unwrap();
-            }
-            stops += 1;
-        }
-        assert!(stops > 12, "{stops}");
-    }
-
     #[test]
     fn a_store_that_is_given_up_goes_with_the_folders_that_were_made_for_it() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = temporary.path().join("above/store");
         let (session, target) = open_or_make(&folder, logged()).unwrap();
         session.create_table("t", TableOptions::default()).unwrap();
-        remove_new(session, &folder, target.unwrap());
+        remove_new(session, target.unwrap());
         assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+    }
+
+    /// Its lock is let go with it, so another command may have changed it since.
+    #[test]
+    fn a_store_that_was_closed_is_not_given_up() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (session, target) = open_or_make(temporary.path(), logged()).unwrap();
+        let handle = session.clone();
+        session.close().unwrap();
+        let other = open(temporary.path(), logged()).unwrap();
+        other.create_table("t", TableOptions::default()).unwrap();
+        other.close().unwrap();
+        remove_new(handle, target.unwrap());
+        let session = open(temporary.path(), logged()).unwrap();
+        assert_eq!(session.live_tables().unwrap(), ["t"]);
     }
 }

@@ -4,35 +4,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use tempfile::{TempDir, TempPath};
 use varvite::{Error, Kind, Result};
 
 /// Writes a file that must not be there: what somebody named by mistake stays what it is, and no half of one is left. It
 /// gets its name once it is whole.
 pub fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
-    if path.symlink_metadata().is_ok() {
-        return Err(is_there(path));
-    }
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".varvite-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // As any file that is made.
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    let Ok(mut file) = builder.tempfile_in(folder.unwrap_or(Path::new("."))) else {
-        // By its own name at once, which says best why none can be made there.
-        let mut file = NewFile::create(path)?;
-        file.write(bytes)?;
-        return file.finish();
-    };
-    let written = file.as_file_mut().write_all(bytes);
-    let named = written.and_then(|()| file.persist_noclobber(path).map_err(|it| it.error));
-    named.map(drop).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => is_there(path),
-        _ => Error::io("write", &path.display().to_string(), error),
-    })
+    let mut file = NewFile::create(path)?;
+    file.write(bytes)?;
+    file.finish()
 }
 
 fn is_there(path: &Path) -> Error {
@@ -41,25 +21,40 @@ fn is_there(path: &Path) -> Error {
     Error::new(Kind::Exists, detail)
 }
 
-/// Such a file, written in parts. Unless it is finished, it goes when it is dropped.
+/// Such a file, written in parts. Until it is finished it has another name, `.varvite-` with some letters, by which a kill
+/// leaves it; otherwise it goes when it is dropped.
 pub struct NewFile {
     path: PathBuf,
     file: BufWriter<File>,
+    /// None where it has its own name at once.
+    work: Option<TempPath>,
     is_whole: bool,
 }
 
 impl NewFile {
-    /// Makes it.
+    /// Begins it.
     pub fn create(path: &Path) -> Result<NewFile> {
-        let name = path.display().to_string();
-        match OpenOptions::new().write(true).create_new(true).open(path) {
-            Ok(file) => {
-                let (path, file) = (path.to_owned(), BufWriter::new(file));
-                Ok(NewFile { path, file, is_whole: false })
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(is_there(path)),
-            Err(error) => Err(Error::io("make", &name, error)),
+        if path.symlink_metadata().is_ok() {
+            return Err(is_there(path));
         }
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".varvite-");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // As any file that is made.
+            builder.permissions(fs::Permissions::from_mode(0o666));
+        }
+        let (file, work) = match builder.tempfile_in(folder_of(path)) {
+            Ok(file) => {
+                let (file, work) = file.into_parts();
+                (file, Some(work))
+            }
+            // By its own name at once, which says best why none can be made there.
+            Err(_) => (by_its_name(path)?, None),
+        };
+        let (path, file) = (path.to_owned(), BufWriter::new(file));
+        Ok(NewFile { path, file, work, is_whole: false })
     }
 
     fn failed(&self, error: io::Error) -> Error {
@@ -74,6 +69,9 @@ impl NewFile {
     /// Ends it.
     pub fn finish(mut self) -> Result<()> {
         self.file.flush().map_err(|error| self.failed(error))?;
+        if let Some(work) = self.work.take() {
+            give_name(work, &self.path)?;
+        }
         self.is_whole = true;
         Ok(())
     }
@@ -81,9 +79,179 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        if !self.is_whole {
+        if !self.is_whole && self.work.is_none() {
             // What failed is told; half of a file is of no use.
-            let _ = fs::remove_file(&self.path);
+            remove_own(&self.path, self.file.get_ref());
         }
+    }
+}
+
+/// A name beside `path`, in a folder that goes with what is left in it, for what is written by somebody else and gets its
+/// own name once it is whole.
+pub struct Work {
+    folder: TempDir,
+    path: PathBuf,
+}
+
+impl Work {
+    /// Begins it.
+    pub fn beside(path: &Path) -> Result<Work> {
+        if path.symlink_metadata().is_ok() {
+            return Err(is_there(path));
+        }
+        let made = tempfile::Builder::new().prefix(".varvite-").tempdir_in(folder_of(path));
+        let failed = |error: io::Error| {
+            let error = io::Error::from(error.kind());
+            Error::io("make", &path.display().to_string(), error)
+        };
+        Ok(Work { folder: made.map_err(failed)?, path: path.to_owned() })
+    }
+
+    /// Where it is written.
+    pub fn place(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    /// Gives it its name.
+    pub fn finish(self) -> Result<()> {
+        let work = TempPath::try_from_path(self.place());
+        let failed = |error| Error::io("write", &self.path.display().to_string(), error);
+        give_name(work.map_err(failed)?, &self.path)
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Gives what is at `work` the name `path`, which nothing may have.
+fn give_name(work: TempPath, path: &Path) -> Result<()> {
+    let refused = match work.persist_noclobber(path) {
+        Ok(()) => return Ok(()),
+        Err(refused) => refused,
+    };
+    if refused.error.kind() == io::ErrorKind::AlreadyExists {
+        return Err(is_there(path));
+    }
+    // Some systems neither rename so that nothing is replaced, nor give a file a second name.
+    copy_to(&refused.path, path)
+}
+
+/// Copies what is at `work` to a new file at `path`.
+fn copy_to(work: &Path, path: &Path) -> Result<()> {
+    let failed = |error| Error::io("write", &path.display().to_string(), error);
+    let mut from = File::open(work).map_err(failed)?;
+    let mut file = by_its_name(path)?;
+    io::copy(&mut from, &mut file).map(drop).map_err(|error| {
+        remove_own(path, &file);
+        failed(error)
+    })
+}
+
+/// A new file at `path`.
+fn by_its_name(path: &Path) -> Result<File> {
+    let made = OpenOptions::new().write(true).create_new(true).open(path);
+    made.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => is_there(path),
+        _ => Error::io("make", &path.display().to_string(), error),
+    })
+}
+
+/// Which file it is, where the system tells.
+#[cfg(unix)]
+fn identity(metadata: &fs::Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(_: &fs::Metadata) -> Option<(u64, u64)> {
+    None
+}
+
+/// A file that this process has made, to be removed if it still has its name: somebody may have put another there.
+pub struct Own {
+    path: PathBuf,
+    identity: Option<(u64, u64)>,
+}
+
+impl Own {
+    /// The one that was just made at `path`.
+    pub fn at(path: &Path) -> Own {
+        let identity = fs::symlink_metadata(path).ok().as_ref().and_then(identity);
+        Own { path: path.to_owned(), identity }
+    }
+
+    /// How long what has its name is.
+    pub fn length(&self) -> u64 {
+        fs::symlink_metadata(&self.path).map_or(0, |found| found.len())
+    }
+
+    /// Removes it.
+    pub fn remove(self) {
+        let found = fs::symlink_metadata(&self.path).ok();
+        if found.is_some_and(|found| identity(&found) == self.identity) {
+            // What went wrong before is what is told.
+            let _ = fs::remove_file(self.path);
+        }
+    }
+}
+
+fn remove_own(path: &Path, file: &File) {
+    let identity = file.metadata().ok().as_ref().and_then(identity);
+    Own { path: path.to_owned(), identity }.remove();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_its_name_once_it_is_whole_and_goes_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let names = || fs::read_dir(folder.path()).unwrap().count();
+        let mut file = NewFile::create(&path).unwrap();
+        file.write(b"half").unwrap();
+        assert!(!path.exists());
+        drop(file);
+        assert_eq!(names(), 0);
+        let mut file = NewFile::create(&path).unwrap();
+        file.write(b"whole").unwrap();
+        file.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(NewFile::create(&path).err().map(|it| it.kind()), Some(Kind::Exists));
+        let work = Work::beside(&folder.path().join("other")).unwrap();
+        fs::write(work.place(), "x").unwrap();
+        fs::write(folder.path().join("other"), "of another").unwrap();
+        assert_eq!(work.finish().unwrap_err().kind(), Kind::Exists);
+        assert_eq!(fs::read(folder.path().join("other")).unwrap(), b"of another");
+        assert_eq!(names(), 2);
+    }
+
+    /// Where the system neither renames without replacing nor links.
+    #[test]
+    fn a_file_is_copied_where_it_cannot_be_given_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let [work, path] = ["work", "out"].map(|name| folder.path().join(name));
+        fs::write(&work, "all of it").unwrap();
+        copy_to(&work, &path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"all of it");
+        assert_eq!(copy_to(&work, &path).unwrap_err().kind(), Kind::Exists);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_took_the_place_of_an_own_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        fs::write(&path, "own").unwrap();
+        let own = Own::at(&path);
+        fs::write(folder.path().join("other"), "other").unwrap();
+        fs::rename(folder.path().join("other"), &path).unwrap();
+        own.remove();
+        assert_eq!(fs::read(&path).unwrap(), b"other");
+        Own::at(&path).remove();
+        assert!(!path.exists());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 use serde::Serialize;
@@ -90,7 +91,8 @@ fn status_bytes(name: &str) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-/// The lengths of all files below `folder`, each file once however many names it has, where the system tells.
+/// The lengths of all files below `folder`, each file once however many names it has, where the system tells. Traces that
+/// somebody recorded there are nobody's.
 pub fn disk_bytes(folder: &Path) -> u64 {
     let mut seen = HashSet::new();
     let mut folders = vec![folder.to_owned()];
@@ -102,12 +104,23 @@ pub fn disk_bytes(folder: &Path) -> u64 {
             let Ok(metadata) = entry.metadata() else { continue };
             if metadata.is_dir() {
                 folders.push(entry.path());
-            } else if system::is_new(&metadata, &mut seen) {
+            } else if system::is_new(&metadata, &mut seen) && !is_trace(&entry.path()) {
                 total += metadata.len();
             }
         }
     }
     total
+}
+
+/// Whether the file is a trace; those that a store names so that they are none are not opened.
+fn is_trace(path: &Path) -> bool {
+    let of_stores = ["segment", "blob", "snapshot", "sparse", "hashes"];
+    if path.extension().is_some_and(|it| of_stores.iter().any(|known| it == *known)) {
+        return false;
+    }
+    let mut begin = [0; 8];
+    fs::File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok()
+        && begin == *b"varviteT"
 }
 
 /// Lets the process open as many files as it is allowed to: a large store has thousands.

@@ -108,13 +108,15 @@ pub fn read(
                 let place = format!("line {number}, column {column}: {what}");
                 let is_other = number == 1 && !line.trim_ascii().starts_with(b"{");
                 let or = if is_other {
-                    ", or CSV whose first line names the columns key and value"
+                    ", or the first line, of a CSV, name the columns key and value"
                 } else {
                     ""
                 };
                 Error::new(
                     Kind::Corrupt,
-                    format!("{name}, {place}: expected {{\"key\": …, \"value\": …}} a line{or}"),
+                    format!(
+                        "{name}, {place}; each line should be {{\"key\": …, \"value\": …}}{or}"
+                    ),
                 )
             })?;
             let named = |error: Error| input::in_line((name, number), &error);

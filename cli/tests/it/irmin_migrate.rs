@@ -334,7 +334,7 @@ fn a_recorded_trace_is_shown_with_its_cut_row() {
         "show",
         text(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").as_path()),
     ])
-    .error(3, &["IrmRepBT"]);
+    .error(2, &["IrmRepBT"]);
 }
 
 /// An export that was killed leaves its scratch folder and a part of the target: the next one goes on from there.

@@ -7,16 +7,8 @@ use std::process::Stdio;
 
 use tempfile::TempDir;
 
-use crate::binary::{Ran, command, finish, text};
+use crate::binary::{Ran, finish, run, text};
 use crate::exits::flip;
-
-/// Runs the words of `line` in `folder`.
-fn run(folder: &Path, line: &str) -> Ran {
-    let words: Vec<&str> = line.split(' ').collect();
-    let mut command = command(&words);
-    command.current_dir(folder);
-    finish(command)
-}
 
 /// The same where a file may have so many blocks of 512 bytes.
 fn limited(folder: &Path, line: &str, blocks: u32) -> Ran {
@@ -84,6 +76,43 @@ fn a_full_disk_is_left_empty_and_named() {
 }
 
 #[test]
+fn a_load_that_does_not_begin_leaves_no_folder() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create C").yes();
+    fs::write(folder.join("T"), "mine").unwrap();
+    let load = "bench context --accounts 10 --blocks 1 --deletes 0";
+    for line in
+        ["--dir C --lower a/LOW", "--dir a/NEW --lower a/LOW --trace T", "--dir a/NEW --trace T"]
+    {
+        run(folder, &format!("{load} {line}")).error(2, &[]);
+        assert!(!folder.join("a").exists(), "{line}");
+    }
+    run(folder, "context check C").yes();
+}
+
+/// What cannot be read may be newer than what can.
+#[test]
+fn damage_is_no_reason_to_say_that_no_commit_is_newer() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create C").yes();
+    for (branch, date) in [("main", "2026-01-01"), ("side", "2026-02-01"), ("main", "2026-01-03")] {
+        run(folder, &format!("context put C {branch} needle{branch} 1 --date {date}")).yes();
+    }
+    let pack = folder.join("C/0000-000000.pack");
+    let bytes = fs::read(&pack).unwrap();
+    // The last is that of the commit's message.
+    let at = bytes.windows(10).rposition(|window| window == b"needleside").unwrap();
+    flip(&pack, at);
+    let ran = run(folder, "context collect run C --since 2026-01-15");
+    ran.error(3, &["0000-000000.pack is damaged"]);
+    flip(&pack, at);
+    let line = "context collect run C --since 2026-03-01";
+    run(folder, line).error(2, &["no commit is from 2026-03-01"]);
+}
+
+#[test]
 fn a_folder_that_was_not_empty_gets_no_lock() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
@@ -135,6 +164,20 @@ fn old_commits_move_to_the_folder_that_has_the_others() {
         said.error(2, &["0000-000000.pack was moved to another folder", wrong]);
     }
     assert!(!folder.join("gone").exists());
+    // A file of another store is damage, and says nothing of the folder below.
+    for name in ["0000-000001.pack", "control"] {
+        let kept = fs::read(folder.join("n").join(name)).unwrap();
+        fs::copy(folder.join("m").join(name), folder.join("n").join(name)).unwrap();
+        for line in ["repair n OUT --lower n-low", "doctor n --lower n-low"] {
+            let ran = run(folder, line);
+            assert!(!ran.err.contains("give the folder"), "{name}, {line}: {ran:?}");
+            let _ = fs::remove_dir_all(folder.join("OUT"));
+        }
+        fs::write(folder.join("n").join(name), kept).unwrap();
+    }
+    for line in ["repair n OUT --lower m-low", "doctor n --lower m-low"] {
+        run(folder, line).error(2, &["m-low has chunks of another store: give the folder"]);
+    }
     // One that has nothing below takes no other's folder either.
     run(folder, "context create new").yes();
     run(folder, "context put new main a 1").yes();

@@ -163,6 +163,19 @@ fn csv_has_columns_when_it_has_no_rows_and_the_same_with_them() {
             assert_eq!(found, (format!("{value},{more}hash,why"), 2), "{path}");
         }
     }
+    for verb in ["ls", "tree", "du"] {
+        let [some, none] =
+            ["a", "none"].map(|path| header(&["context", verb, &context, "main", path]));
+        assert!(some.1 > 1 && some.0.contains(','), "{verb}: {some:?}");
+        assert_eq!(none, (some.0, 1), "{verb}");
+    }
+    let [some, none] = ["k", "k"].map(|key| header(&["table", "delete", &tables, "t", key]));
+    assert_eq!((&*some.0, some.1), ("snapshot,operations,missing,found,why", 2));
+    assert_eq!(none, some);
+    varvite(&["context", "branch", "set", &context, "old", "main"]).yes();
+    let [some, none] = [0, 1].map(|_| header(&["context", "branch", "remove", &context, "old"]));
+    assert_eq!((&*some.0, some.1), ("branch,outcome,commit,commit_hash,found,why", 2));
+    assert_eq!(none, some);
     let failed = varvite(&["context", "get", &context, "main", "a", "--format", "csv"]);
     assert_eq!((failed.code, &*failed.out), (2, ""));
 }

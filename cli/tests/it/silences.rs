@@ -67,7 +67,7 @@ fn half_of_a_load_is_told_with_the_line_that_ended_it() {
     run(folder, &format!("table put N n x {one} --operator add-u64 --create --live")).yes();
     run(folder, "table put N n --from lines").error(
         2,
-        &["lines, line 3001: after ", " entries, which stay: table n adds numbers of 8 bytes"],
+        &["after ", " entries, which stay: lines, line 3001: table n adds numbers of 8 bytes"],
     );
     let escaped = one.replace('\\', "\\\\");
     let line = |key: &str, value: &str| format!("{{\"key\":\"{key}\",\"value\":\"{value}\"}}\n");
@@ -76,7 +76,7 @@ fn half_of_a_load_is_told_with_the_line_that_ended_it() {
     for (bad, what) in [(line("x", "123"), "8 bytes"), (line(&long, &escaped), "70000 bytes")] {
         fs::write(folder.join("dump"), good.clone() + &bad).unwrap();
         run(folder, "table load N n dump --into")
-            .error(2, &["dump, line 3001: after ", " entries, which stay: ", what]);
+            .error(2, &["after ", " entries, which stay: dump, line 3001: ", what]);
     }
     fs::write(folder.join("dump"), line("a", &escaped) + &line("x", "123")).unwrap();
     run(folder, "table load N m dump --operator add-u64").error(2, &["dump, line 2: ", "8 bytes"]);

@@ -438,6 +438,25 @@ fn a_newer_version_is_named_as_such() {
     let dir = text(folder.path());
     varvite(&["table", "get", dir, "fruit", "apple"]).error(2, &["session", "version", "900"]);
     varvite(&["table", "put", dir, "fruit", "a", "b"]).error(2, &["900"]);
+    // So it is in every file, and in every command that reads all of them.
+    let (folder, mut newer) = (fruits(), 0);
+    let dir = text(folder.path());
+    for path in files(&folder) {
+        let bytes = fs::read(&path).unwrap();
+        let header = Header::decode("it", &bytes).unwrap();
+        let mut other = bytes.clone();
+        other[..32].copy_from_slice(&Header { version: 900, ..header }.encode());
+        fs::write(&path, other).unwrap();
+        let [checked, scrubbed] = ["check", "scrub"].map(|command| varvite(&[command, dir]));
+        assert_eq!(scrubbed.code, checked.code, "{}: {scrubbed:?} {checked:?}", path.display());
+        if checked.code == 2 {
+            let said = scrubbed.error(2, &["version 900", "use a newer release"]);
+            assert!(!said.contains("restore"), "{said}");
+            newer += 1;
+        }
+        fs::write(&path, bytes).unwrap();
+    }
+    assert!(newer > 1, "{newer}");
 }
 
 /// Every file of a store that says something by its bytes, with its path below the folder.

@@ -2,8 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use tempfile::TempDir;
+use varvite::context::{CommitInfo, Options, Store};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::disk::os::OsDisk;
+use varvite::trace::Recorder;
 use varvite::{Batch, Session, SessionOptions};
 
 use crate::binary::run;
@@ -48,6 +54,98 @@ fn a_replay_goes_on_from_a_commit_of_a_snapshot_and_beside_a_store_of_irmin() {
     assert_eq!((&beside["commits"], &said["commits"]), (&3.into(), &3.into()), "{said}");
     assert!(beside["seconds"].as_f64() > Some(0.0) && beside["cpu_seconds"].is_number(), "{said}");
     assert!(beside["disk_bytes"].as_u64() > Some(0), "{said}");
+}
+
+/// What fails before the first call leaves no store: the next run would take it for one that was there.
+#[test]
+fn a_replay_that_does_not_begin_leaves_no_store() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    fs::write(folder.join("file"), "mine").unwrap();
+    for line in [
+        "--store a/N --beside file",
+        "--store a/N --beside a/M --at nosuch",
+        "--store a/N --at nosuch",
+        "--store a/N --objects-mib 100000",
+        "--store a/N --snapshot nosuch",
+        "--store a/N --snapshot T",
+    ] {
+        run(folder, &format!("trace replay T {line}")).error(2, &[]);
+        assert!(!folder.join("a").exists(), "{line}");
+    }
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    trace_of_a_table(folder, "KEPT", varvite::Log::None);
+    run(folder, "trace replay T --store S").yes();
+    for (line, said) in [
+        ("KEPT.trace --index always", "--index is of a context"),
+        ("KEPT.trace --objects-mib 1", "--objects-mib is of a context"),
+        ("KEPT.trace --beside B --beside-index always", "--beside-index is of a context"),
+        ("T --log synced", "--log is of tables"),
+        ("T --collect", "--collect is of a store that was there"),
+        ("T --store NEW --collect", "--collect is of a store that was there"),
+        ("T --store S --index always", "S has one"),
+        ("T --beside S --beside-index always", "S has one"),
+    ] {
+        run(folder, &format!("trace replay {line}")).error(2, &[said]);
+        assert!(!folder.join("NEW").exists() && !folder.join("B").exists(), "{line}");
+    }
+    run(folder, "trace replay T --beside-index always").ended(2);
+    run(folder, "trace replay T --store NEW --index always --objects-mib 84").yes();
+    run(folder, "trace replay T --store NEW --collect").yes();
+}
+
+#[test]
+fn a_damaged_store_ends_a_replay_as_damage() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    run(folder, "trace replay T --store S").yes();
+    let all = commits(folder, "S");
+    let pack = folder.join("S/0000-000000.pack");
+    let bytes = fs::read(&pack).unwrap();
+    let at = all[all.len() - 3].clone();
+    // All of its data, from behind the opening on.
+    let mut damaged = bytes.clone();
+    for place in (bytes.len() / 3..bytes.len() * 2 / 3).step_by(64) {
+        damaged[place] ^= 1;
+    }
+    fs::write(&pack, damaged).unwrap();
+    let ran = run(folder, &format!("trace replay T --store S --at {at}"));
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.err.contains("is damaged"), "{ran:?}");
+}
+
+/// A program that asks for each commit before it makes it, from a snapshot of one.
+#[test]
+fn a_commit_of_the_snapshot_may_be_asked_for_before_it_is_made() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let disk: Arc<dyn Disk> = OsDisk::new(folder).unwrap();
+    let recorder = Recorder::create(&disk, "ASKS", || 0).unwrap();
+    let options = Options { recorder: Some(Arc::clone(&recorder)), ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut own =
+        Store::create(OsDisk::create(&folder.join("OWN")).unwrap(), Options::default()).unwrap();
+    let [mut tree, mut same] = [store.empty_tree(), own.empty_tree()];
+    for tree in [&mut tree, &mut same] {
+        tree.add(&["a"], b"1").unwrap();
+    }
+    let commit = own.commit(&mut same, &CommitInfo::default()).unwrap();
+    assert!(!store.exists(&commit).unwrap());
+    store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    drop((tree, same));
+    own.close().unwrap();
+    recorder.finish().unwrap();
+    run(folder, "context snapshot export OWN last F").yes();
+    let said = run(folder, "trace replay ASKS --snapshot F --format json").json();
+    assert_eq!((&said["mismatches"], &said["commits"]), (&0.into(), &1.into()), "{said}");
 }
 
 #[test]

@@ -101,6 +101,38 @@ fn a_load_with_a_lower_folder_leaves_no_chunks_without_a_store() {
     assert!(!folder.join("OTHER").exists() && !folder.join("MADE").exists());
 }
 
+/// What the reader finds behind the blocks is none of their calls.
+#[test]
+fn the_finds_of_a_load_are_those_of_its_blocks() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(
+        folder,
+        "bench context --accounts 300 --blocks 5 --reads 20 --updates 20 --inserts 3 --deletes 2 --trace T",
+    )
+    .yes();
+    let summary = run(folder, "trace summary T --format json").json();
+    let actions = summary["actions"].as_array().unwrap();
+    let finds = actions.iter().find(|it| it["action"] == "find" && it["prefix"] == "").unwrap();
+    let calls = finds["calls"].as_u64().unwrap();
+    assert!((100..1_000).contains(&calls), "{calls}");
+}
+
+#[test]
+fn a_trace_beside_the_files_of_a_store_takes_none_of_its_bytes() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create S").yes();
+    let bytes = || run(folder, "info S --format json").json()["disk_bytes"].clone();
+    let before = bytes();
+    assert!(before.as_u64() > Some(0), "{before}");
+    run(folder, "bench context --accounts 10 --blocks 1 --deletes 0 --memory --trace S/T.pack")
+        .yes();
+    fs::create_dir(folder.join("S/traces")).unwrap();
+    fs::rename(folder.join("S/T.pack"), folder.join("S/traces/T")).unwrap();
+    assert_eq!(bytes(), before);
+}
+
 #[test]
 fn other_answers_and_other_files_are_found() {
     let folder = TempDir::new().unwrap();

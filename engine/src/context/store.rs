@@ -40,7 +40,7 @@ use super::pieces::node::{Load, Slot};
 use super::tree::Tree;
 use crate::cache::Cache;
 use crate::disk::memory::MemoryDisk;
-use crate::disk::{Disk, entropy};
+use crate::disk::{Disk, Lock, entropy};
 use crate::error::{Error, Kind, Result};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::trace::{self, Action, Answer, Digest};
@@ -51,6 +51,7 @@ pub use collection::Keep;
 use history::History;
 use load::End;
 pub use merge::{Limits, Merge};
+use open_or_create::discard::{MakersLock, retract};
 pub use reader::Reader;
 use reader::Readers;
 pub use repair::{LostCommit, RepairedContext};
@@ -148,7 +149,7 @@ impl Store {
         options.check()?;
         write::expect_empty(&*disk)?;
         let seed = entropy::seed(options.seed, &*disk)?;
-        let lock = write::lock_store(&*disk)?;
+        let lock: Arc<dyn Lock> = Arc::from(write::lock_store(&*disk)?);
         // Again: another process may have made one before the lock was ours.
         write::expect_empty(&*disk)?;
         let control = Control::empty(seed, options.configuration, options.index, 0);
@@ -156,9 +157,19 @@ impl Store {
         first.sync()?;
         disk.sync_directory("")?;
         drop(first);
-        control.replace(&disk)?;
-        let store = Self::open_with(disk, options, control, Some(lock))?;
-        Ok(Store { is_new: true, ..store })
+        let shared = Box::new(MakersLock(Arc::clone(&lock)));
+        let place = Arc::clone(&disk);
+        let made = control
+            .replace(&place)
+            .and_then(|()| Self::open_with(disk, options, control, Some(shared)));
+        match made {
+            Ok(store) => Ok(Store { is_new: true, ..store }),
+            Err(error) => {
+                // Nobody may find a store of which nobody was told.
+                retract(&*place, &*lock);
+                Err(error)
+            }
+        }
     }
 
     /// Opens a store for writing. `Locked` when another process, or this one, writes to it already.

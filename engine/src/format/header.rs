@@ -141,10 +141,8 @@ impl Header {
         }
         let row = FileKind::ALL.iter().find(|row| row.1 == bytes[7]).ok_or_else(|| {
             let kind = bytes[7] as char;
-            let what = format!(
-                "is of kind {kind:?}, which this release does not know: use a newer release"
-            );
-            Error::of_file(Kind::Version, file, what)
+            let what = format!("is of kind {kind:?}, which this release does not know: {NEWER}");
+            Error::of_file(Kind::Version, file, what).advising(NEWER)
         })?;
         let mut decoder = Decoder::new(file, 8, &bytes[8..28]);
         let version = decoder.u16()?;
@@ -154,10 +152,9 @@ impl Header {
         }
         if !(row.4..=row.3).contains(&version) || reserved != 0 {
             let (name, read) = (row.2, versions(row.0));
-            let what = format!(
-                "is a {name} of version {version}; this release reads {read}: use a newer release"
-            );
-            return Err(Error::of_file(Kind::Version, file, what));
+            let what =
+                format!("is a {name} of version {version}; this release reads {read}: {NEWER}");
+            return Err(Error::of_file(Kind::Version, file, what).advising(NEWER));
         }
         Ok(Header { kind: row.0, version, identity: decoder.u64()?, store: decoder.u64()? })
     }
@@ -177,6 +174,9 @@ impl Header {
         Err(Error::of_file(Kind::Invalid, file, what))
     }
 }
+
+/// What to do about a file of a release to come.
+const NEWER: &str = "use a newer release";
 
 /// Which versions this release reads, for a message.
 fn versions(kind: FileKind) -> String {
@@ -206,7 +206,7 @@ fn too_old(file: &str, kind: FileKind, version: u16) -> Error {
         "is a {name} of version {version}, which an earlier development version wrote; this release reads {read}: \
          {way_out}"
     );
-    Error::of_file(Kind::Version, file, what)
+    Error::of_file(Kind::Version, file, what).advising(way_out)
 }
 
 /// Whether this is a header of ours but for its first bytes: the checksum is right with them.

@@ -4,6 +4,7 @@
 //! once, sharing them between threads, and following those of another process; loading, uniting and moving tables between sessions. Relies on all rooms but `tools`.
 
 mod backup;
+mod discard;
 mod follow;
 mod intake;
 mod lifecycle;

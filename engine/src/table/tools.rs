@@ -5,6 +5,7 @@
 //! another session of what is whole.
 
 pub mod check;
+mod findings;
 pub mod inspect;
 pub mod raw;
 pub mod repair;

@@ -148,6 +148,8 @@ struct Writing {
     calls: u64,
     /// What a frame has at most, which no reader takes more of.
     frame_bytes_max: usize,
+    /// Whether the end stands behind what is written.
+    is_ended: bool,
     /// The first error, behind which nothing is written; once it was told, what says so again.
     outcome: Result<()>,
 }
@@ -278,6 +280,7 @@ impl Recorder {
                 frame: FrameBuilder::new(LENGTH as u64),
                 calls: 0,
                 frame_bytes_max: FRAME_BYTES_MAX,
+                is_ended: false,
                 outcome: Ok(()),
             }),
         }))
@@ -297,7 +300,8 @@ impl Recorder {
     }
 
     /// Writes what is left and the end, by which readers know that nothing is missing, and syncs the file; returns how many
-    /// calls it has. What is called afterwards is recorded too, and ended when the recorder is dropped. The first error of
+    /// calls it has. What is called afterwards is recorded too: the first such call takes the end away, and one comes again with
+    /// the next `finish`, or when the recorder is dropped. The first error of
     /// the recording, if there was one: nothing is written from there on, so it is an error each time. `Invalid` for a call that takes more than 1 GiB.
     pub fn finish(&self) -> Result<u64> {
         let mut writing = lock(&self.writing);
@@ -406,6 +410,7 @@ impl Recorder {
         if writing.outcome.is_err() {
             return;
         }
+        writing.go_on();
         writing.frame.call(&head, matches!(answer, Answer::Failed));
         arguments(&mut Arguments(&mut writing.frame));
         writing.frame.answer(&answer);
@@ -455,6 +460,15 @@ impl Writing {
         if self.outcome.is_ok() {
             let end = end_frame(self.identity, self.offset);
             self.outcome = self.file.write_at(self.offset, &end);
+            self.is_ended = true;
+        }
+    }
+
+    /// Takes the end away, if it stands: from here on it would say of calls that are in memory only, or that a full disk
+    /// leaves out, that they were never made.
+    fn go_on(&mut self) {
+        if std::mem::take(&mut self.is_ended) {
+            self.outcome = self.file.set_len(self.offset);
         }
     }
 }

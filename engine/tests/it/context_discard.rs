@@ -5,7 +5,7 @@ use std::sync::Arc;
 use varvite::Kind;
 use varvite::context::{CommitHash, CommitInfo, Index, Options, Store};
 use varvite::disk::os::OsDisk;
-use varvite::disk::sim::SimDisk;
+use varvite::disk::sim::{Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
 
 use crate::context_snapshots::{FILE, export, exported};
@@ -80,6 +80,32 @@ fn files_below_the_index_that_are_none_of_a_session_stay() {
         ] {
             assert_eq!(disk.list(folder).unwrap(), names, "{folder}");
         }
+    }
+}
+
+#[test]
+fn a_creation_that_fails_leaves_no_store() {
+    for (fault, forgets) in [(Fault::Any, false), (Fault::Sync, false), (Fault::Sync, true)] {
+        let mut failed = 0;
+        for n in 1.. {
+            let sim = SimDisk::new(n);
+            let disk = Arc::clone(&sim) as Arc<dyn Disk>;
+            sim.forget_names_on_failed_sync(forgets);
+            sim.fail_at(n, fault);
+            let made = Store::create(Arc::clone(&disk), options(Index::Minimal));
+            sim.disarm();
+            if let Err(error) = made {
+                assert_eq!(error.kind(), Kind::Io, "{fault:?} {n}: {error}");
+                assert!(!disk.exists("control").unwrap(), "{fault:?} {n}");
+                let error = Store::open(Arc::clone(&disk), options(Index::Minimal)).unwrap_err();
+                assert_eq!(error.kind(), Kind::Missing, "{fault:?} {n}: {error}");
+                drop(Store::create(disk, options(Index::Minimal)).unwrap());
+                failed += 1;
+            } else if failed > 0 && n > 60 {
+                break;
+            }
+        }
+        assert!(failed > 2, "{fault:?} {failed}");
     }
 }
 

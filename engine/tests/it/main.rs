@@ -117,6 +117,7 @@ mod space; // how much disk a table takes over what is alive
 mod store_files; // mutated manifests, session files and appended files; bodies of fuzz targets
 mod story; // a fixed workload that touches every operation
 mod synced_to_write; // where only what was opened to write can be synced, everything that comes from elsewhere is
+mod table_discard; // a session that was just made is taken back
 mod table_machine;
 mod table_observer; // random steps on a session and on its model
 mod thread_bounds; // what threads may share, at compile time

@@ -19,7 +19,12 @@ pub fn overview(state: &State, _: &Query, _: &Until) -> Made {
     let folders: Vec<&Path> = state.stores.iter().map(|it| &*it.source.folder).collect();
     let mut rows = Vec::new();
     for (number, store) in state.stores.iter().enumerate() {
-        let bytes: u64 = files(&store.source.folder, &folders).iter().map(|file| file.bytes).sum();
+        // Of one that is gone nothing is said.
+        let bytes: Option<u64> = store
+            .source
+            .folder
+            .is_dir()
+            .then(|| files(&store.source.folder, &folders).iter().map(|file| file.bytes).sum());
         let mut row = json!({
             "store": number, "name": store.source.name, "kind": store.source.kind, "disk_bytes": bytes,
             "writer": writer(&store.source.folder).map(|it| it.process), "damage": null,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::StatusCode;
 use serde_json::json;
+use varvite::Kind;
 use varvite::disk::os::OsDisk;
 use varvite::trace::Trace;
 use varvite_sight::trace::summary::{Summary, summarise};
@@ -143,8 +144,13 @@ impl One {
             let why = "the name of the trace is no UTF-8: rename the file, and give it again";
             varvite::Error::invalid(why)
         })?;
-        let mut trace = Trace::open(&*OsDisk::new(folder)?, name)?;
-        summarise(&mut trace, name)
+        // It is no file of a store, which could be checked.
+        let told = |error: varvite::Error| match error.kind() {
+            Kind::Corrupt => error.with_advice("record it again, or take another copy"),
+            _ => error,
+        };
+        let mut trace = Trace::open(&*OsDisk::new(folder)?, name).map_err(told)?;
+        summarise(&mut trace, name).map_err(told)
     }
 }
 

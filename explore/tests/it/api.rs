@@ -310,12 +310,21 @@ fn space_is_of_the_store_alone_and_of_one_that_is_there() {
     let folder = world.folder.path();
     let bytes = || world.json("/api/space")["bytes"].as_u64().unwrap();
     let before = bytes();
-    std::fs::write(folder.join("chain/T"), [&b"varviteT"[..], &[0; 5_000]].concat()).unwrap();
+    std::fs::create_dir(folder.join("chain/traces")).unwrap();
+    for name in ["T", "x.pack", "traces/T"] {
+        let trace = [&b"varviteT"[..], &[0; 5_000]].concat();
+        std::fs::write(folder.join("chain").join(name), trace).unwrap();
+    }
     assert_eq!(bytes(), before);
     let overview = world.json("/api/overview");
     assert_eq!(overview["stores"][0]["disk_bytes"].as_u64(), Some(before), "{overview}");
     std::fs::rename(folder.join("chain"), folder.join("moved")).unwrap();
     assert_eq!(world.get("/api/space").status, 404);
+    let overview = world.json("/api/overview");
+    assert!(overview["stores"][0]["disk_bytes"].is_null(), "{overview}");
+    let metrics = String::from_utf8(world.get("/metrics").body).unwrap();
+    let chain = metrics.lines().filter(|line| line.starts_with("varvite_disk_bytes"));
+    assert_eq!(chain.count(), overview["stores"].as_array().unwrap().len() - 1, "{metrics}");
 }
 
 /// Two traces that the engine recorded.
@@ -347,6 +356,7 @@ fn traces_are_summed_up_and_compared() {
     let world = World::with_traces(Limits::default(), recorded);
     let said = world.json("/api/trace?trace=1");
     assert_eq!((&said["name"], &said["blocks"]), (&"two.trace".into(), &30.into()));
+    assert_eq!(said["is_ended"], Value::from(true));
     let adds: u64 = said["ranges"]
         .as_array()
         .unwrap()
@@ -402,13 +412,21 @@ fn traces_are_summed_up_and_compared() {
     std::fs::write(&file, bytes).unwrap();
     // A moment after it was read last.
     std::thread::sleep(std::time::Duration::from_millis(2_100));
-    let status = loop {
-        let status = world.get("/api/trace?trace=0").status;
-        if status != 503 {
-            break status;
+    let answer = loop {
+        let answer = world.get("/api/trace?trace=0");
+        if answer.status != 503 {
+            break answer;
         }
     };
-    assert_eq!(status, 500);
+    assert_eq!(answer.status, 500);
+    let said = String::from_utf8(answer.body).unwrap();
+    assert!(said.contains("record it again") && !said.contains("varvite check"), "{said}");
+    // One that was killed says that it was not ended.
+    let file = world.folder.path().join("two.trace");
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() - 12]).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    assert_eq!(world.json("/api/trace?trace=1")["is_ended"], Value::from(false));
 }
 
 /// Where `value` is not as the schema has it: names that must be there, and types.

@@ -3,6 +3,8 @@
 //! Calls that failed when they were recorded, that were made within others, and those on a handle that the
 //! replay does not have, are counted and not run.
 
+mod commits;
+
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 
@@ -104,8 +106,8 @@ impl Replay {
         self
     }
 
-    /// The store was there before, and may have commits that the trace makes only later on: that one of them exists is no
-    /// other answer, and is left out.
+    /// The store was there before, and may have commits that the trace makes only later on: that one of them exists, or is in a
+    /// log, is no other answer, and is left out.
     #[must_use]
     pub fn had_commits(mut self) -> Replay {
         self.had_commits = true;
@@ -152,7 +154,8 @@ impl Replay {
         Ok(false)
     }
 
-    /// Runs a call and compares its answer. An error of the disk; every other is a mismatch.
+    /// Runs a call and compares its answer. An error of the disk, and `Corrupt` where a file of the store is damaged; every
+    /// other is a mismatch.
     pub fn call(&mut self, call: &Call) -> Result<()> {
         self.compared(call, |one, other| match (one, other) {
             (Answer::Handle(one), Answer::Handle(other)) => (*one == 0) == (*other == 0),
@@ -199,7 +202,10 @@ impl Replay {
                     );
                 }
             }
-            Err(error) if matches!(error.kind(), Kind::Io | Kind::Poisoned) => return Err(error),
+            // Nothing can be said of the answers of a store that cannot be read.
+            Err(error) if matches!(error.kind(), Kind::Io | Kind::Poisoned | Kind::Corrupt) => {
+                return Err(error);
+            }
             Err(error) => {
                 self.calls += 1;
                 self.mismatch(call, error.detail());
@@ -249,16 +255,29 @@ impl Replay {
 
     /// Times `work`.
     fn timed<T>(&mut self, action: Action, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        Ok(self.timed_unless(action, |_| false, work)?.expect("none is left out"))
+    }
+
+    /// The same; none, and as if it had not been called, for an outcome that `is_left_out`.
+    fn timed_unless<T>(
+        &mut self,
+        action: Action,
+        is_left_out: impl FnOnce(&T) -> bool,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<Option<T>> {
         let start = (self.clock)();
         let outcome = work(self);
         let took = (self.clock)().saturating_sub(start);
+        if outcome.as_ref().is_ok_and(is_left_out) {
+            return Ok(None);
+        }
         let new = || (0, 0, Histogram::new(2).expect("two digits are a precision that there is"));
         let (total, longest, durations) = self.times.entry(action).or_insert_with(new);
         *total = total.saturating_add(took);
         *longest = took.max(*longest);
         // It grows by itself, and no call takes centuries.
         let _ = durations.record(took);
-        outcome
+        outcome.map(Some)
     }
 
     /// The answer; none for what cannot be run here.
@@ -295,107 +314,6 @@ impl Replay {
         let outcome = self.on_store(&mut store, call, arguments);
         self.store = Some(store);
         outcome
-    }
-
-    fn on_store(
-        &mut self,
-        store: &mut Store,
-        call: &Call,
-        arguments: &[Argument],
-    ) -> Result<Option<Answer>> {
-        let action = call.action;
-        let answer = match (action, arguments) {
-            (Action::EmptyTree, []) => {
-                let tree = self.timed(action, |_| Ok(store.empty_tree()))?;
-                self.new_tree(call, Some(tree))
-            }
-            (Action::Checkout, [Argument::Hash(commit)]) => {
-                if self.reads_only && !store.exists(&CommitHash::new(*commit))? {
-                    return Ok(None);
-                }
-                let tree = self.timed(action, |_| store.checkout(&CommitHash::new(*commit)))?;
-                self.new_tree(call, Some(tree))
-            }
-            (Action::Exists, [Argument::Hash(commit)]) => {
-                let exists = self.timed(action, |_| store.exists(&CommitHash::new(*commit)))?;
-                if self.had_commits && exists && call.answer == Answer::Flag(false) {
-                    return Ok(None);
-                }
-                Answer::Flag(exists)
-            }
-            (Action::CommitInfo, [Argument::Hash(commit)]) => {
-                let info = self.timed(action, |_| store.commit_info(&CommitHash::new(*commit)))?;
-                Answer::Digest(Some(Digest::of(info.tree.as_ref())))
-            }
-            _ if self.reads_only => return Ok(None),
-            (Action::Log, [Argument::Number(limit)]) => {
-                let all = self.timed(action, |_| store.log(*limit as usize))?;
-                let digest = Digest::of_all(all.iter().map(|hash| Some(&hash[..])));
-                Answer::Digest(Some(digest))
-            }
-            (Action::LogBefore, [Argument::Hash(commit), Argument::Number(limit)]) => {
-                let before = CommitHash::new(*commit);
-                let all = self.timed(action, |_| store.log_before(&before, *limit as usize))?;
-                let digest = Digest::of_all(all.iter().map(|hash| Some(&hash[..])));
-                Answer::Digest(Some(digest))
-            }
-            (Action::Checkpoint, []) => {
-                self.timed(action, |_| store.checkpoint())?;
-                Answer::Nothing
-            }
-            (Action::MergeCommits, _) => return self.merge_commits(store, call, arguments),
-            _ => return self.life(store, call, arguments),
-        };
-        Ok(Some(answer))
-    }
-
-    /// Calls that take commits away, or see that they stay, or give them another name.
-    fn life(
-        &mut self,
-        store: &mut Store,
-        call: &Call,
-        arguments: &[Argument],
-    ) -> Result<Option<Answer>> {
-        let action = call.action;
-        if self.keeps_all {
-            return Ok(None);
-        }
-        match (action, arguments) {
-            (Action::SetBranch, [Argument::Bytes(name), Argument::Hash(commit)]) => {
-                self.timed(action, |_| store.set_branch(name, &CommitHash::new(*commit)))?;
-            }
-            (Action::RemoveBranch, [Argument::Bytes(name)]) => {
-                self.timed(action, |_| store.remove_branch(name))?;
-            }
-            (Action::Collect, [Argument::Hash(commit)]) => {
-                self.timed(action, |_| store.collect(&CommitHash::new(*commit)))?;
-            }
-            (Action::CollectStep, [Argument::Number(credits)]) => {
-                // How far a step comes depends on the files: it ended where the recorded one did.
-                let is_over = call.answer == Answer::Flag(false);
-                while self.timed(action, |_| store.collect_step((*credits).max(1)))? && is_over {}
-                return Ok(Some(call.answer));
-            }
-            (Action::CollectPause, []) => self.timed(action, |_| store.collect_pause())?,
-            (Action::CollectResume, []) => self.timed(action, |_| store.collect_resume())?,
-            (Action::CollectCancel, []) => {
-                self.timed(action, |_| store.collect_cancel())?;
-            }
-            (Action::Pin, [Argument::Hash(commit)]) => {
-                self.timed(action, |_| store.pin(&CommitHash::new(*commit)))?;
-            }
-            (Action::PinEvery, [Argument::Number(nth)]) => {
-                let pinned = self.timed(action, |_| store.pin_every(*nth))?;
-                return Ok(Some(Answer::Number(pinned)));
-            }
-            (Action::Unpin, [Argument::Hash(commit)]) => {
-                let was = self.timed(action, |_| store.unpin(&CommitHash::new(*commit)))?;
-                return Ok(Some(Answer::Flag(was)));
-            }
-            (Action::Clear, []) => self.timed(action, |_| store.clear())?,
-            _ => return Err(odd()),
-        }
-        Ok(Some(Answer::Nothing))
     }
 
     fn merge_commits(

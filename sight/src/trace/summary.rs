@@ -298,6 +298,8 @@ struct Adding {
     /// Where the mark stands, and the time under marks of a load before it.
     marked_ns: u64,
     load_ns: u64,
+    /// Of that, what was before the last block, of commits or of marks.
+    load_before_ns: [u64; 2],
     samples: BTreeMap<String, Series>,
     grid: Grid,
 }
@@ -376,6 +378,7 @@ impl Adding {
             mark: None,
             marked_ns: 0,
             load_ns: 0,
+            load_before_ns: [0; 2],
             samples: BTreeMap::new(),
             grid: Grid { width_ns: 1_000_000, parts: Vec::new() },
         }
@@ -479,6 +482,7 @@ impl Adding {
             return;
         }
         let blocks = if kind == 0 { &mut self.commits } else { &mut self.marks };
+        self.load_before_ns[kind] = self.load_ns;
         let (number, names) = (blocks.len() as u64, &mut self.names[kind]);
         blocks.push(ended);
         let at = names.partition_point(|(total_ns, ..)| *total_ns >= ended.total_ns);
@@ -497,7 +501,9 @@ impl Adding {
         let seconds = self.end_ns as f64 / 1e9;
         let per =
             |count: usize, seconds: f64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
-        let loaded_seconds = self.end_ns.saturating_sub(self.load_ns) as f64 / 1e9;
+        // What is done behind the last block is no time of blocks.
+        let last_ns = blocks.last().map_or(0, |block| block.end_ns);
+        let loaded_seconds = last_ns.saturating_sub(self.load_before_ns[kind]) as f64 / 1e9;
         let mut durations = Sums::new().durations;
         let mut total_ns: u64 = 0;
         for block in blocks {
@@ -548,7 +554,7 @@ impl Adding {
             distributions: self
                 .actions
                 .iter()
-                .map(|(action, it)| (action.name(), distribution(&it.durations)))
+                .map(|(action, it)| (action.name(), distribution(&it.durations, it.longest_ns())))
                 .collect(),
         }
     }
@@ -623,13 +629,16 @@ fn timeline(blocks: &[Ended], end_ns: u64) -> Vec<Point> {
         .collect()
 }
 
-/// Steps of a distribution.
-fn distribution(durations: &Histogram<u32>) -> Vec<(f64, f64)> {
+/// Steps of a distribution, none above the longest: its class ends behind that.
+fn distribution(durations: &Histogram<u32>, longest_ns: u64) -> Vec<(f64, f64)> {
     let shares = [
         0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995,
         0.998, 0.999, 0.9999, 1.0,
     ];
-    let at = |share: f64| (durations.value_at_quantile(share) as f64 / 1e3, share);
+    let at = |share: f64| {
+        let bound_ns = durations.value_at_quantile(share).min(longest_ns);
+        (bound_ns as f64 / 1e3, share)
+    };
     shares.into_iter().map(at).collect()
 }
 

@@ -14,7 +14,6 @@ use varvite::context::{CommitHash, hash};
 use varvite::context::{CommitInfo, Observer, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
-use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
 use self::archiving::{Archiver, Lower, MovedChunks};
@@ -22,7 +21,7 @@ use self::collecting::{Collected, Collector};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::sight;
-use crate::store::folder::temporary;
+use crate::store::folder::{Target, temporary};
 use crate::system::measure::{BlockMs, Samples, cpu_ns, disk_bytes, peak_rss_bytes, thread_cpu_ns};
 use crate::workload::context_bench::{Mix, Workload};
 
@@ -187,11 +186,30 @@ fn check_deletes(arguments: &Arguments) -> Result<()> {
 
 /// Runs load and blocks on a store in `folder`, or in memory.
 fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
-    let lower = Lower::of(arguments, folder)?;
-    let disk: Arc<dyn Disk> = match folder {
-        Some(folder) => OsDisk::create(folder)?,
-        None => MemoryDisk::seeded(1),
+    let mut lower = Lower::of(arguments, folder)?;
+    let (made, disk): (Option<Target>, Arc<dyn Disk>) = match folder {
+        Some(folder) => {
+            let (made, disk) = Target::create(folder)?;
+            (Some(made), disk)
+        }
+        None => (None, MemoryDisk::seeded(1)),
     };
+    let done = work_on(arguments, folder, &disk, lower.as_ref());
+    match (&done, made) {
+        (Ok(_), _) => lower.iter_mut().for_each(Lower::keep),
+        (Err(error), Some(made)) => made.take_back(error),
+        (Err(_), None) => {}
+    }
+    done
+}
+
+/// The same on its disk.
+fn work_on(
+    arguments: &Arguments,
+    folder: Option<&Path>,
+    disk: &Arc<dyn Disk>,
+    lower: Option<&Lower>,
+) -> Result<Report> {
     let timings = arguments.sight.timings();
     let mut tracing = sight::Tracing::to(arguments.sight.trace.as_deref(), folder)?;
     let options = Options {
@@ -202,10 +220,10 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
         pages_bytes: arguments.pages_mib << 20,
         // In memory its file would be memory, too.
         hashes_file_bytes: folder.map_or(0, |_| Options::default().hashes_file_bytes),
-        lower: lower.as_ref().map(|lower| Arc::clone(&lower.disk)),
+        lower: lower.map(|lower| Arc::clone(&lower.disk)),
         ..Options::default()
     };
-    let mut store = Store::create(Arc::clone(&disk), options.clone())?;
+    let mut store = Store::create(Arc::clone(disk), options.clone())?;
     let mut beside = Beside {
         collector: Collector::of(arguments, folder)?,
         archiver: arguments.lower.as_ref().map(|_| Archiver::default()),
@@ -221,7 +239,9 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
     report.archived = beside.archiver.map(|archiver| archiver.report(&store));
     store.close()?;
     let start = Instant::now();
-    let store = Store::open(Arc::clone(&disk), options.clone())?;
+    // What is found from here on is no block's.
+    let options = Options { recorder: None, ..options };
+    let store = Store::open(Arc::clone(disk), options.clone())?;
     let tree = store.checkout(&last)?;
     report.open_seconds = start.elapsed().as_secs_f64();
     let start = Instant::now();
@@ -230,7 +250,7 @@ fn work(arguments: &Arguments, folder: Option<&Path>) -> Result<Report> {
     if page.len() as u64 != arguments.accounts.min(5) {
         return Err(Error::invalid("the page is shorter than it should be"));
     }
-    let reader = Store::open_read_only(disk, options)?;
+    let reader = Store::open_read_only(Arc::clone(disk), options)?;
     let tree = reader.checkout(&last)?;
     let start = Instant::now();
     workload.find_any(&tree, READER_FINDS)?;

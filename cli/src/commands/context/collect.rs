@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use varvite::context::{CollectPhase, CollectStatus, CommitHash, Keep, Store};
+use varvite::context::{CollectPhase, CollectStatus, Keep, Store};
 use varvite::{Error, Kind, Result};
 
 use super::look::nothing;
@@ -163,11 +163,14 @@ fn kept_since(store: &Store, text: &str) -> Result<i64> {
     let since = date::parse(text)?;
     let Some(newest) = store.last_commit()? else { return Ok(since) };
     let newest = store.commit_info(&newest)?.date;
-    let others = || store.log(usize::MAX).into_iter().flatten();
-    let is_kept =
-        |commit: CommitHash| store.commit_info(&commit).is_ok_and(|info| info.date >= since);
-    if newest >= since || others().any(is_kept) {
+    if newest >= since {
         return Ok(since);
+    }
+    // What cannot be read may be from then.
+    for commit in store.log(usize::MAX)? {
+        if store.commit_info(&commit)?.date >= since {
+            return Ok(since);
+        }
     }
     Err(Error::invalid(format!(
         "no commit is from {} or later, the newest is from {}: give an earlier date, or --keep 1 to keep that one alone",

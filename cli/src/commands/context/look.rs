@@ -188,6 +188,16 @@ fn no_value(why: &str, format: Format) -> Outcome {
     Ok(Verdict::No)
 }
 
+/// The same of a list: a CSV has its columns, and no row.
+fn no_list(why: &str, format: Format) -> Outcome {
+    if records::output() != Output::Csv {
+        return no_value(why, format);
+    }
+    complain!("{why}");
+    print::json(&json!([]))?;
+    Ok(Verdict::No)
+}
+
 /// The newest commits, and the damage that keeps the others from being listed.
 fn newest(store: &Store, most: usize) -> Result<(Vec<CommitHash>, Option<Error>)> {
     let damage = match store.log(most) {
@@ -329,9 +339,10 @@ pub fn log(arguments: &Log, format: Format) -> Outcome {
 /// Runs `ls`.
 pub fn ls(arguments: &Page, format: Format) -> Outcome {
     let place = &arguments.place;
+    records::columns(&LS)?;
     let tree = match place.tree()? {
         Ok(tree) => tree,
-        Err(why) => return no_value(&why, format),
+        Err(why) => return no_list(&why, format),
     };
     let notation = place.notation();
     let page = tree.list::<&[u8]>(&[], arguments.offset, arguments.length)?;
@@ -358,7 +369,6 @@ pub fn ls(arguments: &Page, format: Format) -> Outcome {
                 "kind": kind(row.1), "length": row.2, "hash": row.3,
             }))
             .collect();
-        records::columns(&LS)?;
         print::json(&all)?;
         return Ok(Verdict::Yes);
     }
@@ -418,13 +428,13 @@ pub fn get(arguments: &Get, format: Format) -> Outcome {
 /// Runs `tree`.
 pub fn draw(arguments: &Drawing, format: Format) -> Outcome {
     let place = &arguments.place;
+    records::columns(&["path", "kind", "length", "path_text", "path_hex"])?;
     let tree = match place.tree()? {
         Ok(tree) => tree,
-        Err(why) => return no_value(&why, format),
+        Err(why) => return no_list(&why, format),
     };
     let notation = place.notation();
     let mut failed = None;
-    records::columns(&["path", "kind", "length", "path_text", "path_hex"])?;
     let outcome =
         tree.fold::<&[u8]>(&[], Some(Depth::Le(arguments.depth)), Order::Sorted, |path, tree| {
             let Some(name) = path.last() else { return Ok(()) };
@@ -492,9 +502,10 @@ pub fn stat(arguments: &Folder, format: Format) -> Outcome {
 
 /// Runs `du`.
 pub fn du(place: &Place, format: Format) -> Outcome {
+    records::columns(&["name", "values", "bytes", "name_text", "name_hex"])?;
     let tree = match place.tree()? {
         Ok(tree) => tree,
-        Err(why) => return no_value(&why, format),
+        Err(why) => return no_list(&why, format),
     };
     let notation = place.notation();
     let mut rows: Vec<(Vec<u8>, u64, u64)> = Vec::new();
@@ -524,7 +535,6 @@ pub fn du(place: &Place, format: Format) -> Outcome {
                 })
             })
             .collect();
-        records::columns(&["name", "values", "bytes", "name_text", "name_hex"])?;
         print::json(&all)?;
         return Ok(Verdict::Yes);
     }

@@ -76,7 +76,7 @@ fn target(
     match opened {
         Ok(store) => Ok((store, Some(target))),
         Err(error) => {
-            target.give_up();
+            target.take_back(&error);
             Err(error)
         }
     }

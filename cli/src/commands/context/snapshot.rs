@@ -292,7 +292,7 @@ fn import(arguments: &Import, format: Format) -> Outcome {
     let (mut store, made) = match opened {
         Ok((store, made)) => (store, made.map(|()| target)),
         Err(error) => {
-            target.give_up();
+            target.take_back(&error);
             return Err(error.into());
         }
     };

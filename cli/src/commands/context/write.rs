@@ -24,7 +24,7 @@ use crate::print::records;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::context::{
-    Folder, Target, branch_name, check_branch_name, commit, open_to_write, text,
+    Folder, Target, branch_name, check_branch_name, commit, open_to_write, remove_new, text,
 };
 use crate::store::folder;
 use crate::text::date;
@@ -204,8 +204,19 @@ pub fn create(arguments: &Create, format: Format) -> Outcome {
         ..Options::default()
     };
     let (target, disk) = folder::Target::create(&arguments.store)?;
-    let made = Store::create(disk, options).and_then(Store::close);
-    made.inspect_err(|error| target.take_back_made(error))?;
+    let mut store = match Store::create(disk, options) {
+        Ok(store) => store,
+        Err(error) => {
+            target.take_back(&error);
+            return Err(error.into());
+        }
+    };
+    // While the lock is held, so that the store can be taken back.
+    if let Err(error) = store.checkpoint() {
+        remove_new(store, target);
+        return Err(error.into());
+    }
+    store.close()?;
     match format {
         Format::Json => {
             let mut said = json!({});
@@ -389,6 +400,14 @@ pub fn branch(command: &Branch, format: Format) -> Outcome {
             say(branch, "set", Some(&hash), format)
         }
         Branch::Remove { store, branch } => {
+            records::columns_of_result(&[
+                "branch",
+                "outcome",
+                "commit",
+                "commit_hash",
+                "found",
+                "why",
+            ])?;
             let mut store = open_to_write(store)?;
             if store.branch(&branch_name(branch)?).is_none() {
                 return nothing(&format!("there is no branch \"{branch}\""), format);

@@ -189,7 +189,7 @@ impl Change {
             }
             Err(error) => {
                 if let Some(target) = made {
-                    tables::remove_new(session, folder, target);
+                    tables::remove_new(session, target);
                 }
                 Err(error)
             }
@@ -356,18 +356,17 @@ impl Change {
     /// Saves everything as the next head, then removes the heads before it; live tables are durable
     /// when the session is closed.
     ///
-    /// A store that was made for it goes again where that fails.
+    /// A store that was made for it goes again where that fails, unless everything is durable by then.
     pub fn save(mut self) -> Result<Saved> {
         let made = self.made.take().map(|target| (self.session.clone(), target));
-        let saved = self.save_all();
+        let saved = self.save_all(made.is_some());
         if let (Err(_), Some((session, target))) = (&saved, made) {
-            let folder = target.folder().to_owned();
-            tables::remove_new(session, &folder, target);
+            tables::remove_new(session, target);
         }
         saved
     }
 
-    fn save_all(mut self) -> Result<Saved> {
+    fn save_all(mut self, is_made: bool) -> Result<Saved> {
         let (mut saved, left) = (None, self.left()?);
         if self.becomes_live {
             for table in self.snapshot.tables.iter_mut().filter(|table| !table.is_live()) {
@@ -387,6 +386,10 @@ impl Change {
             saved = Some(name);
         }
         drop(self.snapshot);
+        if is_made && self.is_live {
+            // Closing lets the lock go, so the store can be taken back before that alone; then it has all, and stays.
+            self.session.sync_log()?;
+        }
         let handle = self.session.clone();
         let closed = self.session.close();
         tables::warn_besides(&handle, &self.told);
@@ -396,7 +399,7 @@ impl Change {
 
     /// Leaves everything as it was; a store that was made for this change goes again, and a live table into which
     /// nothing came.
-    pub fn give_up(mut self, folder: &Path) {
+    pub fn give_up(mut self) {
         let is_empty = |table: &Table| table.stats().is_ok_and(|it| it.physical_entries == 0);
         let is_new = |table: &&Table| self.new_tables.iter().any(|it| it == table.name());
         let new_tables = self.snapshot.tables.iter().filter(is_new);
@@ -412,7 +415,7 @@ impl Change {
         }
         drop(self.snapshot);
         match self.made {
-            Some(target) => tables::remove_new(self.session, folder, target),
+            Some(target) => tables::remove_new(self.session, target),
             // What went wrong before is what is told.
             None => drop(self.session.close()),
         }
@@ -454,10 +457,34 @@ mod tests {
         // It looked before the other began.
         let change = Change::begin_as(&folder, &Making::default(), None, false).unwrap();
         assert!(change.is_live && change.has("u").unwrap());
-        change.give_up(&folder);
+        change.give_up();
         let base = Base { snapshot: Some("head-0000000001".to_owned()) };
         let making = Making { base, ..Making::default() };
         let refused = Change::begin_as(&folder, &making, None, false).map(|_| ()).unwrap_err();
         assert!(refused.detail().contains("has live tables"), "{refused}");
+    }
+
+    /// Somebody has moved the folder away and made another store in its place.
+    #[cfg(unix)]
+    #[test]
+    fn a_store_that_took_the_place_of_one_that_was_made_stays() {
+        for (live, gives_up) in [(false, false), (false, true), (true, false), (true, true)] {
+            let temporary = tempfile::tempdir().unwrap();
+            let folder = temporary.path().join("s");
+            let making = Making { create: true, live, ..Making::default() };
+            let mut change = Change::making(&folder, &making).unwrap();
+            change.table("t", None, None).unwrap();
+            std::fs::rename(&folder, temporary.path().join("old")).unwrap();
+            let mut other = Change::making(&folder, &making).unwrap();
+            other.table("u", None, None).unwrap();
+            other.save().unwrap();
+            if gives_up {
+                change.give_up();
+            } else {
+                change.save().map(|_| ()).unwrap_err();
+            }
+            let left = Change::begin_as(&folder, &Making::default(), None, live).unwrap();
+            assert!(left.has("u").unwrap(), "live: {live}, given up: {gives_up}");
+        }
     }
 }

@@ -104,14 +104,14 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let count = match load(&mut change, arguments) {
         Ok(count) => count,
         Err(error) => {
-            change.give_up(&arguments.store);
+            change.give_up();
             return Err(error.into());
         }
     };
     let written = change.session.stats().written_bytes();
     // An empty table is what a dump of one makes. Another state of the store is more than an empty input asks for.
     let saved = if count == 0 && (arguments.into || change.becomes_live()) {
-        change.give_up(&arguments.store);
+        change.give_up();
         None
     } else {
         Some(change.save()?)
@@ -268,12 +268,12 @@ impl<'a> Filling<'a> {
         Filling { session, table, batch: Batch::new(), bytes: 0, done: 0, is_told }
     }
 
-    /// Takes an entry; what fails says how many are in, where those stay.
+    /// Takes an entry. What fails is to be [told](Filling::told) once it says where it was.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let checked = check_number(self.table.options(), self.table.name(), value);
         // Here, since an update as a whole does not say which one it was.
         let checked = checked.and_then(|()| check_key(key));
-        checked.and_then(|()| self.take(key, value)).map_err(|error| self.told(error))
+        checked.and_then(|()| self.take(key, value))
     }
 
     /// The same error, with what it leaves behind, unless it says so already.

@@ -116,7 +116,7 @@ fn finish(arguments: &Finish, format: Format) -> Outcome {
     let saved = if debt > 0 {
         change.save()?.head
     } else {
-        change.give_up(&arguments.store);
+        change.give_up();
         None
     };
     match format {

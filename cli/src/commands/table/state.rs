@@ -209,7 +209,7 @@ pub fn list(arguments: &List, format: Format) -> Outcome {
 pub fn create(arguments: &Create, format: Format) -> Outcome {
     let mut change = Change::making(&arguments.store, &arguments.making)?;
     if let Err(error) = add_empty(&mut change, arguments) {
-        change.give_up(&arguments.store);
+        change.give_up();
         return Err(error.into());
     }
     done(&change.save()?, &arguments.table, "created", format)

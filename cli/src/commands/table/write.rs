@@ -14,7 +14,7 @@ use super::load::{Filling, check_number};
 use super::range::{KeyRange, as_slice, bounds};
 use crate::exit::{Outcome, Verdict};
 use crate::input;
-use crate::print::{self, Format};
+use crate::print::{self, Format, records};
 use crate::progress::{Progress, Unit};
 use crate::text::Notation;
 use crate::wheel;
@@ -123,7 +123,7 @@ pub fn put(arguments: &Put, format: Format) -> Outcome {
         table.update(&batch)
     };
     if let Err(error) = put(&mut change) {
-        change.give_up(&arguments.store);
+        change.give_up();
         return Err(error.into());
     }
     saved(change, batch.len(), "put", format)
@@ -157,7 +157,7 @@ fn put_lines(arguments: &Put, from: &Path, notation: Notation, format: Format) -
     let mut change = Change::making(&arguments.store, &arguments.making)?;
     match put_each_line(&mut change, arguments, from, notation) {
         Ok(0) => {
-            change.give_up(&arguments.store);
+            change.give_up();
             match format {
                 Format::Json => {
                     print::json(&serde_json::json!({ "snapshot": null, "operations": 0 }))?;
@@ -168,7 +168,7 @@ fn put_lines(arguments: &Put, from: &Path, notation: Notation, format: Format) -
         }
         Ok(count) => saved(change, count, "put", format),
         Err(error) => {
-            change.give_up(&arguments.store);
+            change.give_up();
             Err(error.into())
         }
     }
@@ -193,7 +193,8 @@ fn put_each_line(
         let entry = entry(text, notation)
             .map_err(|error| filling.told(input::in_line((&name, count), &error)));
         let (key, value) = entry?;
-        filling.push(&key, &value).map_err(|error| input::at_line((&name, count), error))?;
+        let pushed = filling.push(&key, &value);
+        pushed.map_err(|error| filling.told(input::at_line((&name, count), error)))?;
         bar.set(count);
     }
     filling.finish()?;
@@ -214,7 +215,7 @@ fn put_files(arguments: &Put, notation: Notation, format: Format) -> Outcome {
     match put_each_file(&mut change, arguments, notation) {
         Ok(count) => saved(change, count, "put", format),
         Err(error) => {
-            change.give_up(&arguments.store);
+            change.give_up();
             Err(error.into())
         }
     }
@@ -277,7 +278,7 @@ pub fn delete(arguments: &Delete, format: Format) -> Outcome {
     let (count, missing) = (batch.len(), keys.len() - batch.len());
     let at = if count == 0 {
         // Nothing changes, so nothing is saved.
-        change.give_up(&arguments.store);
+        change.give_up();
         None
     } else {
         table.update(&batch)?;
@@ -286,6 +287,7 @@ pub fn delete(arguments: &Delete, format: Format) -> Outcome {
     let verdict = Verdict::found(count > 0);
     match format {
         Format::Json => {
+            records::columns_of_result(&["snapshot", "operations", "missing", "found", "why"])?;
             let snapshot = at.as_ref().and_then(|at| at.head.clone());
             let mut said = serde_json::json!({
                 "snapshot": snapshot, "operations": count, "missing": missing, "found": count > 0,

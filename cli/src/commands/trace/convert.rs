@@ -7,17 +7,17 @@ use clap::Args;
 use serde::Serialize;
 use varvite::context::{Options, Store};
 use varvite::disk::memory::MemoryDisk;
+use varvite::disk::os::OsDisk;
 use varvite::irmin_pack::trace as rows;
 use varvite_sight::trace::Replay;
 use varvite_sight::trace::irmin::{FromRows, ToRows};
 
-use super::{End, Rows, in_row, is_pipe, open, rows_of, rows_of_pipe, told};
+use super::{End, Rows, in_row, is_pipe, open_any, rows_of, rows_of_pipe, told};
 use crate::exit::{Outcome, Verdict};
 use crate::input;
-
 use crate::print::{self, Format};
-use crate::sight::{Tracing, monotonic_ns};
-use crate::system::files::NewFile;
+use crate::sight::{Tracing, monotonic_ns, place};
+use crate::system::files::{NewFile, Work};
 
 /// Turn a trace of Irmin's benchmarks into one of varvite, or one of varvite into Irmin's
 ///
@@ -42,6 +42,9 @@ struct Report {
     left_out_by_action: BTreeMap<&'static str, u64>,
     mismatches: u64,
     first_mismatch: Option<String>,
+    cut_bytes: u64,
+    /// Whether the recording came to its end, if the trace says that.
+    is_ended: Option<bool>,
 }
 
 /// Writes the other trace and prints what it has.
@@ -92,10 +95,14 @@ fn from_irmin(
     open: fn(&Path) -> varvite::Result<Rows>,
 ) -> varvite::Result<Report> {
     let rows = open(&arguments.file)?;
-    let tracing = Tracing::to(Some(&arguments.out), None)?;
+    let (folder, _) = place(&arguments.out)?;
+    OsDisk::new(folder)?;
     // The trace of a part would keep the same command from running again.
-    let report = replayed(tracing, &arguments.file, rows);
-    report.inspect_err(|_| drop(std::fs::remove_file(&arguments.out)))
+    let work = Work::beside(&arguments.out)?;
+    let tracing = Tracing::to(Some(&work.place()), None)?;
+    let report = replayed(tracing, &arguments.file, rows)?;
+    work.finish()?;
+    Ok(report)
 }
 
 fn replayed(tracing: Tracing, file: &Path, mut rows: Rows) -> varvite::Result<Report> {
@@ -110,7 +117,8 @@ fn replayed(tracing: Tracing, file: &Path, mut rows: Rows) -> varvite::Result<Re
             replay.call_of_rows(&call)?;
         }
     }
-    End::of_rows(&rows).warn(file);
+    let end = End::of_rows(&rows);
+    end.warn(file);
     let found = replay.outcome();
     drop(replay.end());
     tracing.finish()?;
@@ -122,11 +130,13 @@ fn replayed(tracing: Tracing, file: &Path, mut rows: Rows) -> varvite::Result<Re
         left_out_by_action: BTreeMap::new(),
         mismatches: found.mismatches,
         first_mismatch: found.first_mismatch,
+        cut_bytes: end.cut_bytes,
+        is_ended: end.is_ended,
     })
 }
 
 fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
-    let mut trace = open(&arguments.file)?;
+    let mut trace = open_any(&arguments.file)?;
     let mut out = NewFile::create(&arguments.out)?;
     out.write(&rows::begin())?;
     let (mut to, mut count, mut bytes) = (ToRows::default(), 0, Vec::new());
@@ -145,7 +155,8 @@ fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
     }
     out.write(&bytes)?;
     out.finish()?;
-    End::of(&trace).warn(&arguments.file);
+    let end = End::of(&trace);
+    end.warn(&arguments.file);
     Ok(Report {
         calls: trace.end().calls,
         rows: count,
@@ -154,5 +165,7 @@ fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
         left_out_by_action: to.left_out.by_action,
         mismatches: 0,
         first_mismatch: None,
+        cut_bytes: end.cut_bytes,
+        is_ended: end.is_ended,
     })
 }

@@ -5,26 +5,27 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
-use varvite::context::{Index, Options, Store, inspect_commit};
+use varvite::context::{CommitHash, Index, Options, Store, inspect_commit};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::irmin_pack::{self as irmin, trace as rows};
 use varvite::trace::{Action, Argument, Call, Face};
-use varvite::{Error, Result, Session, SessionOptions, TableOptions, Verify};
+use varvite::{Error, Result, Session, SessionOptions, Table, TableOptions, Verify};
 use varvite_sight::trace::irmin::FromRows;
 use varvite_sight::trace::{Outcome as Found, Replay};
 
 use super::settings::{Parts, Setting, Settled};
-use super::{End, Rows, in_row, open, rows_of, told};
+use super::{End, Rows, in_row, open_any, rows_of, told};
 use crate::commands::replay::blocks::IndexKind;
 use crate::exit::{Outcome, Verdict};
 use crate::flags::LogKind;
 use crate::input;
 use crate::print::{self, Format};
 use crate::sight::{self, monotonic_ns};
-use crate::store::context::Folder;
-use crate::store::{folder, tables};
+use crate::store::context::{self, Folder};
+use crate::store::folder::{self, Target};
+use crate::store::tables;
 use crate::system::measure::{cpu_ns, disk_bytes, peak_rss_bytes};
 
 /// Run a trace's calls on a store, and compare every answer
@@ -54,15 +55,15 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", requires = "store", conflicts_with = "log")]
     tables: Option<String>,
     /// What a batch must outlive when it is done. With any but none tables are live: those that the store has are opened,
-    /// and changed
-    #[arg(long, value_enum, default_value_t)]
-    log: LogKind,
-    /// Which objects a new context finds by hash
-    #[arg(long, value_enum, default_value_t)]
-    index: IndexKind,
-    /// Memory for nodes of a context, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 84, value_parser = clap::value_parser!(u64).range(0..1 << 20))]
-    objects_mib: u64,
+    /// and changed [default: none]
+    #[arg(long, value_enum)]
+    log: Option<LogKind>,
+    /// Which objects a new context finds by hash [default: minimal]
+    #[arg(long, value_enum)]
+    index: Option<IndexKind>,
+    /// Memory for nodes of a context, in MiB [default: 84]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(0..1 << 20))]
+    objects_mib: Option<u64>,
     /// Folder of the lower layer of the context, if that is an archive
     #[arg(long, value_name = "DIR", requires = "store")]
     lower: Option<PathBuf>,
@@ -74,9 +75,9 @@ pub struct Arguments {
     /// is only read
     #[arg(long, value_name = "DIR")]
     beside: Option<PathBuf>,
-    /// Which objects a new context beside it finds by hash
-    #[arg(long, value_enum, default_value_t)]
-    beside_index: IndexKind,
+    /// Which objects a new context beside it finds by hash [default: minimal]
+    #[arg(long, value_enum, requires = "beside")]
+    beside_index: Option<IndexKind>,
     /// The same as --set for the store beside it, which has none of those
     #[arg(long = "beside-set", value_name = "OPTION=NUMBER", requires = "beside")]
     beside_settings: Vec<Setting>,
@@ -127,7 +128,7 @@ impl Source {
             let rows = rows_of(file).map_err(|error| told(file, error))?;
             return Ok(Source::Irmin(file.to_owned(), Box::new(rows)));
         }
-        open(file).map(|trace| Source::Ours(file.to_owned(), Box::new(trace)))
+        open_any(file).map(|trace| Source::Ours(file.to_owned(), Box::new(trace)))
     }
 
     /// Gives each call, with whether its answer is exact.
@@ -170,91 +171,191 @@ fn within(place: &Path, faces: (bool, bool), name: &str) -> PathBuf {
     if faces.0 && faces.1 { place.join(name) } else { place.to_owned() }
 }
 
-/// The replay on the store in `place`, or in memory.
-fn target(
-    place: Option<&Path>,
-    faces: (bool, bool),
-    settled: &Settled,
-    arguments: &Arguments,
-) -> Result<Replay> {
-    let options = &settled.context;
-    let snapshot = arguments.snapshot.as_deref();
-    let within = |name: &str| place.map(|place| within(place, faces, name));
-    let (mut context, mut session, mut reads_only, mut was_there) = (None, None, false, false);
-    if faces.0 {
-        let place = within("context");
-        if let Some(place) = place.as_deref().filter(|it| it.is_dir())
-            && irmin::is_store(&*folder::disk(place)?)?
-        {
-            context = Some(Folder::of(place).open_with(options.clone())?);
-            reads_only = true;
-        } else {
-            was_there = place.as_deref().is_some_and(|it| it.join("control").exists());
-            context = Some(made(place.as_deref(), options, snapshot)?);
-        }
-    }
-    if faces.1 {
-        let own = settled.session.clone();
-        session = Some(match within("tables") {
-            Some(place) => {
-                was_there |= place.join("session").exists();
-                tables::open_or_create(&place, own)?
-            }
-            None => Session::create(MemoryDisk::seeded(1), own)?,
-        });
-    }
-    let found = match &arguments.at {
-        Some(at) => {
-            let refused = || Error::invalid("--at is of a context, and the trace has none");
-            Some(crate::store::context::commit(context.as_ref().ok_or_else(refused)?, at)?)
-        }
-        None => None,
-    };
-    let opened = match (&session, &arguments.tables) {
-        (Some(session), Some(name)) => {
-            session.open_snapshot(name, &tables::options(Verify::default()))?.tables
-        }
-        _ => Vec::new(),
-    };
-    let mut replay = Replay::new(context, session, settled.table.clone(), monotonic_ns);
-    replay = replay.with_tables(opened);
-    if let Some(commit) = found {
-        replay = replay.begins_at(commit);
-    }
-    if was_there || reads_only {
-        replay = replay.had_commits();
-    }
-    // A trace is a stranger's, and what it takes away from a store that somebody has is gone.
-    let replay = if was_there && !arguments.collect { replay.keeps_all() } else { replay };
-    Ok(if reads_only { replay.reads_only() } else { replay })
+/// Where stores were made for a replay.
+#[derive(Default)]
+struct Made {
+    context: Option<Target>,
+    tables: Option<Target>,
 }
 
-/// The context in `place`, which is made where there is none.
-fn made(place: Option<&Path>, options: &Options, snapshot: Option<&Path>) -> Result<Store> {
-    let disk: Arc<dyn Disk> = match place {
-        Some(folder) => OsDisk::create(folder)?,
-        None => MemoryDisk::seeded(1),
-    };
-    if disk.exists("control")? {
+impl Made {
+    /// Leaves nothing of what was made.
+    fn give_up(self, (store, session): (Option<Store>, Option<Session>)) {
+        if let (Some(store), Some(target)) = (store, self.context) {
+            context::remove_new(store, target);
+        }
+        if let (Some(session), Some(target)) = (session, self.tables) {
+            tables::remove_new(session, target);
+        }
+    }
+}
+
+/// A replay, and what was made for it.
+struct Side {
+    replay: Replay,
+    made: Made,
+}
+
+impl Side {
+    /// The replay on the store in `place`, or in memory. Where it cannot be, nothing is left of what was made for it.
+    fn begin(
+        place: Option<&Path>,
+        faces: (bool, bool),
+        settled: &Settled,
+        arguments: &Arguments,
+    ) -> Result<Side> {
+        let mut opened = Opened::default();
+        match opened.open(place, faces, settled, arguments) {
+            Ok((at, of_snapshot)) => Ok(opened.replay(at, of_snapshot, settled, arguments)),
+            Err(error) => {
+                opened.made.give_up((opened.context, opened.session));
+                Err(error)
+            }
+        }
+    }
+
+    /// The same after a replay that did not come to its end: what was there before stays as it is by now.
+    fn give_up(self) {
+        self.made.give_up(self.replay.end());
+    }
+}
+
+/// The stores of a replay that begins.
+#[derive(Default)]
+struct Opened {
+    context: Option<Store>,
+    session: Option<Session>,
+    made: Made,
+    reads_only: bool,
+    was_there: bool,
+}
+
+impl Opened {
+    /// Opens or makes them, and finds where the replay begins, and the tables of a snapshot.
+    fn open(
+        &mut self,
+        place: Option<&Path>,
+        faces: (bool, bool),
+        settled: &Settled,
+        arguments: &Arguments,
+    ) -> Result<(Option<CommitHash>, Vec<Table>)> {
+        let options = &settled.context;
+        let within = |name: &str| place.map(|place| within(place, faces, name));
+        if faces.0 {
+            let place = within("context");
+            if let Some(place) = place.as_deref().filter(|it| it.is_dir())
+                && irmin::is_store(&*folder::disk(place)?)?
+            {
+                self.context = Some(Folder::of(place).open_with(options.clone())?);
+                self.reads_only = true;
+            } else {
+                self.was_there = place.as_deref().is_some_and(|it| it.join("control").exists());
+                let (store, target) =
+                    made(place.as_deref(), options, arguments.snapshot.as_deref())?;
+                (self.context, self.made.context) = (Some(store), target);
+            }
+        }
+        if faces.1 {
+            let own = settled.session.clone();
+            if let Some(place) = within("tables") {
+                let (session, target) = tables::open_or_make(&place, own)?;
+                self.was_there |= target.is_none();
+                (self.session, self.made.tables) = (Some(session), target);
+            } else {
+                self.session = Some(Session::create(MemoryDisk::seeded(1), own)?);
+            }
+        }
+        let refused = || Error::invalid("--at is of a context, and the trace has none");
+        let at = arguments
+            .at
+            .as_ref()
+            .map(|at| context::commit(self.context.as_ref().ok_or_else(refused)?, at));
+        let of_snapshot = match (&self.session, &arguments.tables) {
+            (Some(session), Some(name)) => {
+                session.open_snapshot(name, &tables::options(Verify::default()))?.tables
+            }
+            _ => Vec::new(),
+        };
+        Ok((at.transpose()?, of_snapshot))
+    }
+
+    fn replay(
+        self,
+        at: Option<CommitHash>,
+        of_snapshot: Vec<Table>,
+        settled: &Settled,
+        arguments: &Arguments,
+    ) -> Side {
+        let Opened { context, session, made, reads_only, was_there } = self;
+        let mut replay = Replay::new(context, session, settled.table.clone(), monotonic_ns);
+        replay = replay.with_tables(of_snapshot);
+        if let Some(commit) = at {
+            replay = replay.begins_at(commit);
+        }
+        // A snapshot has a commit that the trace may make.
+        if was_there || reads_only || arguments.snapshot.is_some() {
+            replay = replay.had_commits();
+        }
+        // A trace is a stranger's, and what it takes away from a store that somebody has is gone.
+        let replay = if was_there && !arguments.collect { replay.keeps_all() } else { replay };
+        Side { replay: if reads_only { replay.reads_only() } else { replay }, made }
+    }
+}
+
+/// The context in `place`, which is made where there is none, and then where.
+fn made(
+    place: Option<&Path>,
+    options: &Options,
+    snapshot: Option<&Path>,
+) -> Result<(Store, Option<Target>)> {
+    if let Some(place) = place.filter(|place| place.join("control").exists()) {
         if snapshot.is_some() {
-            let place = place.unwrap_or(Path::new("")).display();
             return Err(Error::invalid(format!(
-                "{place} has a context already, and a snapshot makes a new one: give another --store"
+                "{} has a context already, and a snapshot makes a new one: give another --store",
+                place.display()
             )));
         }
-        return Store::open(disk, options.clone());
+        return Ok((Store::open(folder::disk(place)?, options.clone())?, None));
     }
-    let Some(snapshot) = snapshot else { return Store::create(disk, options.clone()) };
-    let (folder, name) = sight::place(snapshot)?;
-    let from = OsDisk::new(folder)?;
-    // Another hash configuration than the chain's shows as soon as answers differ.
-    let configuration = inspect_commit(&*from, name)?.configuration;
-    let options = Options { configuration, ..options.clone() };
-    Ok(Store::create_from_commit(disk, options, &*from, name)?.0)
+    // Before a folder is made for nothing.
+    let mut options = options.clone();
+    let from = snapshot.map(sight::place).transpose()?;
+    let from = from.map(|(folder, name)| Ok::<_, Error>((OsDisk::new(folder)?, name)));
+    let from = from.transpose()?;
+    if let Some((from, name)) = &from {
+        // Another hash configuration than the chain's shows as soon as answers differ.
+        options.configuration = inspect_commit(&**from, name)?.configuration;
+    }
+    let (target, disk): (_, Arc<dyn Disk>) = match place {
+        Some(folder) => {
+            let (target, disk) = Target::create(folder)?;
+            (Some(target), disk)
+        }
+        None => (None, MemoryDisk::seeded(1)),
+    };
+    let mut store = match Store::create(disk, options) {
+        Ok(store) => store,
+        Err(error) => {
+            if let Some(target) = target {
+                target.take_back(&error);
+            }
+            return Err(error);
+        }
+    };
+    if let Some((from, name)) = from
+        && let Err(error) = store.import_commit(&*from, name)
+    {
+        Made { context: target, tables: None }.give_up((Some(store), None));
+        return Err(error);
+    }
+    Ok((store, target))
 }
 
-fn index(kind: IndexKind) -> Index {
-    match kind {
+/// Memory for nodes that is not given otherwise.
+const OBJECTS_MIB: u64 = 84;
+
+fn index(kind: Option<IndexKind>) -> Index {
+    match kind.unwrap_or_default() {
         IndexKind::Minimal => Index::Minimal,
         IndexKind::Always => Index::Always,
     }
@@ -268,10 +369,11 @@ fn settled(arguments: &Arguments) -> Result<(Settled, Settled)> {
     };
     let context = Options {
         index: index(arguments.index),
-        objects_bytes: arguments.objects_mib << 20,
+        objects_bytes: arguments.objects_mib.unwrap_or(OBJECTS_MIB) << 20,
         ..Options::default()
     };
-    let session = SessionOptions { log: arguments.log.into(), ..SessionOptions::default() };
+    let log = arguments.log.unwrap_or_default().into();
+    let session = SessionOptions { log, ..SessionOptions::default() };
     let own = Settled { context, session, table: TableOptions::utxo() };
     let mut beside = own.clone();
     beside.context.index = index(arguments.beside_index);
@@ -297,7 +399,93 @@ fn check_parts(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
         return Err(Error::invalid(format!("--lower is of a context, and {what}: leave it out")));
     }
     own.check(&arguments.settings)?;
-    parts(arguments.beside.as_deref())?.check(&arguments.beside_settings)
+    let beside = parts(arguments.beside.as_deref())?;
+    beside.check(&arguments.beside_settings)?;
+    let of_none = [
+        ("--index", arguments.index.is_some(), faces.0, "a context"),
+        ("--objects-mib", arguments.objects_mib.is_some(), faces.0, "a context"),
+        ("--beside-index", arguments.beside_index.is_some(), faces.0, "a context"),
+        ("--log", arguments.log.is_some(), faces.1, "tables"),
+    ];
+    if let Some((flag, .., what)) = of_none.iter().find(|(_, given, has, _)| *given && !has) {
+        return Err(Error::invalid(format!(
+            "{flag} is of {what}, and the trace has none: leave it out"
+        )));
+    }
+    check_what_is_there(arguments, faces)
+}
+
+/// The same of what is for a store that is made, or for one that was there.
+fn check_what_is_there(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
+    let [own, beside] = [&arguments.store, &arguments.beside].map(|it| it.as_deref());
+    let has = |place: Option<&Path>, part: &str, names: &[&str]| {
+        let place = place.map(|place| within(place, faces, part));
+        place.is_some_and(|place| names.iter().any(|name| place.join(name).exists()))
+    };
+    let has_context = |place| faces.0 && has(place, "context", &["control", "store.control"]);
+    let has_tables = |place| faces.1 && has(place, "tables", &["session"]);
+    for (flag, is_given, place) in [
+        ("--index", arguments.index.is_some(), own),
+        ("--beside-index", arguments.beside_index.is_some(), beside),
+    ] {
+        if let Some(place) = place.filter(|_| is_given && has_context(place)) {
+            return Err(Error::invalid(format!(
+                "{flag} is of a context that is made, and {} has one: leave it out",
+                place.display()
+            )));
+        }
+    }
+    if arguments.collect && ![own, beside].into_iter().any(|it| has_context(it) || has_tables(it)) {
+        return Err(Error::invalid(
+            "--collect is of a store that was there before, and a new one does all that the trace does: leave it out",
+        ));
+    }
+    Ok(())
+}
+
+/// What the calls took, and how the trace ended.
+struct Ran {
+    cpu_seconds: f64,
+    beside_cpu: u64,
+    end: End,
+}
+
+/// Runs all calls of the trace.
+fn replayed(
+    arguments: &Arguments,
+    replay: &mut Replay,
+    mut beside: Option<&mut Replay>,
+    tracing: &mut sight::Tracing,
+) -> Result<Ran> {
+    // The first reading measures the counter for a part of a second, which is no store's time.
+    monotonic_ns();
+    let (cpu, sampled) = (cpu_ns(), tracing.sampling_ns());
+    let mut beside_cpu = 0;
+    let end = Source::open(&arguments.file)?.each(|call, is_exact| {
+        let run = |replay: &mut Replay| {
+            if is_exact { replay.call(call) } else { replay.call_of_rows(call) }
+        };
+        // The recording of the replay has its blocks where the other has them.
+        if let (Action::Mark, [Argument::Bytes(name)]) = (call.action, &call.arguments[..]) {
+            tracing.mark(&String::from_utf8_lossy(name));
+        }
+        run(replay)?;
+        tracing.tick();
+        if let Some(beside) = &mut beside {
+            let start = cpu_ns();
+            run(beside)?;
+            beside_cpu += cpu_ns() - start;
+        }
+        Ok(())
+    })?;
+    let cpu_seconds =
+        (cpu_ns() - cpu - beside_cpu - (tracing.sampling_ns() - sampled)) as f64 / 1e9;
+    if replay.has_not_begun() {
+        let at = arguments.at.as_deref().unwrap_or_default();
+        let why = format!("the trace neither makes {at} nor goes on from it: give another to --at");
+        return Err(Error::missing(why));
+    }
+    Ok(Ran { cpu_seconds, beside_cpu, end })
 }
 
 /// Replays the trace and prints what came out.
@@ -317,44 +505,38 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     // The last, since what is refused leaves none behind.
     let mut tracing = sight::Tracing::to(arguments.trace.as_deref(), place)?;
     let settled = settled.recorded(tracing.recorder());
-    let mut replay = target(place, faces, &settled, arguments)?;
-    let mut beside = match &arguments.beside {
-        None => None,
-        Some(place) => Some(target(Some(place), faces, &beside_settled, arguments)?),
+    let mut own = Side::begin(place, faces, &settled, arguments)?;
+    let beside = arguments
+        .beside
+        .as_deref()
+        .map(|place| Side::begin(Some(place), faces, &beside_settled, arguments));
+    let mut beside = match beside.transpose() {
+        Ok(beside) => beside,
+        Err(error) => {
+            own.give_up();
+            return Err(error.into());
+        }
     };
-    // The first reading measures the counter for a part of a second, which is no store's time.
-    monotonic_ns();
-    let (cpu, sampled) = (cpu_ns(), tracing.sampling_ns());
-    let mut beside_cpu = 0;
-    let end = Source::open(&arguments.file)?.each(|call, is_exact| {
-        let run = |replay: &mut Replay| {
-            if is_exact { replay.call(call) } else { replay.call_of_rows(call) }
-        };
-        // The recording of the replay has its blocks where the other has them.
-        if let (Action::Mark, [Argument::Bytes(name)]) = (call.action, &call.arguments[..]) {
-            tracing.mark(&String::from_utf8_lossy(name));
+    let ran = replayed(
+        arguments,
+        &mut own.replay,
+        beside.as_mut().map(|it| &mut it.replay),
+        &mut tracing,
+    );
+    let Ran { cpu_seconds, beside_cpu, end } = match ran {
+        Ok(ran) => ran,
+        Err(error) => {
+            own.give_up();
+            if let Some(beside) = beside {
+                beside.give_up();
+            }
+            return Err(error.into());
         }
-        run(&mut replay)?;
-        tracing.tick();
-        if let Some(beside) = &mut beside {
-            let start = cpu_ns();
-            run(beside)?;
-            beside_cpu += cpu_ns() - start;
-        }
-        Ok(())
-    })?;
-    let cpu_seconds =
-        (cpu_ns() - cpu - beside_cpu - (tracing.sampling_ns() - sampled)) as f64 / 1e9;
-    if replay.has_not_begun() {
-        let at = arguments.at.as_deref().unwrap_or_default();
-        let why = format!("the trace neither makes {at} nor goes on from it: give another to --at");
-        return Err(Error::missing(why).into());
-    }
-    let (found, other) = (replay.outcome(), beside.as_ref().map(Replay::outcome));
-    for replay in [Some(replay), beside].into_iter().flatten() {
-        let (store, session) = replay.end();
-        // One that is only read has nothing to close.
-        drop(store.map(Store::close));
+    };
+    let (found, other) = (own.replay.outcome(), beside.as_ref().map(|it| it.replay.outcome()));
+    for side in [Some(own), beside].into_iter().flatten() {
+        let (store, session) = side.replay.end();
+        store.map_or(Ok(()), Store::close)?;
         session.map_or(Ok(()), Session::close)?;
     }
     tracing.finish()?;

@@ -110,11 +110,9 @@ impl Settled {
         let session = SessionOptions { log: Log::None, ..self.session.clone() };
         let probe = Session::create(MemoryDisk::seeded(1), session)?;
         probe.create_table("options", self.table.clone())?;
-        if settings.iter().any(|it| CONTEXT.contains(&&*it.name)) {
-            // In memory that file would be memory.
-            let context = Options { hashes_file_bytes: 0, ..self.context.clone() };
-            Store::create(MemoryDisk::seeded(1), context)?;
-        }
+        // In memory that file would be memory.
+        let context = Options { hashes_file_bytes: 0, ..self.context.clone() };
+        Store::create(MemoryDisk::seeded(1), context)?;
         Ok(self)
     }
 

@@ -27,7 +27,16 @@ pub fn run(arguments: &Show, format: Format) -> Outcome {
         let detail = format!(
             "{name} is a trace of varvite, not of Irmin's benchmarks: {TRACE_INFO} says what it has, {TRACE_SUMMARY} sums it up"
         );
-        if start.starts_with(b"varviteT") { Err(Error::invalid(detail)) } else { Ok(()) }
+        if start.starts_with(b"varviteT") {
+            return Err(Error::invalid(detail));
+        }
+        match start.first_chunk::<8>() {
+            Some(start) if !trace::is_trace(start) => Err(Error::invalid(format!(
+                "{name} is no trace of Irmin's benchmarks: it begins with neither IrmRepBT nor IrmStaBT; give one that they \
+                 recorded"
+            ))),
+            _ => Ok(()),
+        }
     };
     is_ours(&input::start(&arguments.file)?)?;
     let bytes = input::read(&arguments.file, &name)?;

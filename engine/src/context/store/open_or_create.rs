@@ -1,6 +1,6 @@
 //! A store, whether it is there already or not.
 
-mod discard;
+pub(super) mod discard;
 
 use std::path::Path;
 use std::sync::Arc;

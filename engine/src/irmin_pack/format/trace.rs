@@ -22,6 +22,12 @@ pub fn is_trace(bytes: &[u8]) -> bool {
     bytes.starts_with(ACTIONS) || bytes.starts_with(STATISTICS)
 }
 
+/// `Version` for a trace that a newer Irmin recorded.
+fn newer(file: &str, version: u32, most: u32) -> Error {
+    let what = format!("has version {version}: versions up to {most} are known");
+    Error::of_file(crate::error::Kind::Version, file, what)
+}
+
 /// The outline of a trace: its rows up to `rows_max`, and how many there are of each kind. Of statistics
 /// only kinds and durations are described. `Corrupt` when the bytes begin otherwise; what is wrong
 /// further on is noted.
@@ -39,8 +45,7 @@ pub fn describe(file: &str, bytes: &[u8], rows_max: usize) -> Result<Outline> {
     let version = bytes::u32(&mut decoder)?;
     let most = u32::from(letters == STATISTICS);
     if version > most {
-        let what = format!("has version {version}: versions up to {most} are known");
-        return Err(Error::of_file(crate::error::Kind::Version, file, what));
+        return Err(newer(file, version, most));
     }
     let header = decoder.bytes_with_length()?.len();
     let mut outline = Outline::new(label, 0..bytes.len() as u64)
@@ -241,7 +246,8 @@ pub struct Rows<R> {
 }
 
 impl<R: Read> Rows<R> {
-    /// Begins to read what `from` gives, which errors call `file`. `Corrupt` when it begins otherwise; `Io`.
+    /// Begins to read what `from` gives, which errors call `file`. `Corrupt` when it begins otherwise, `Version` for one of a newer Irmin, `Invalid` for one
+    /// of statistics; `Io`.
     pub fn new(file: &str, from: R) -> Result<Rows<R>> {
         let (file, body) = (file.to_owned(), Vec::new());
         let mut rows = Rows { file, from, offset: 0, body, cut_bytes: 0, is_ended: false };
@@ -251,13 +257,17 @@ impl<R: Read> Rows<R> {
         let mut decoder = Decoder::new(&file, 0, &start[..length]);
         let place = decoder.clone();
         let letters = decoder.raw(8)?;
+        if letters == STATISTICS {
+            let what = "is a trace of statistics, which has no calls: give one of actions";
+            return Err(Error::of_file(crate::error::Kind::Invalid, &file, what));
+        }
         if letters != ACTIONS {
             return Err(place.corrupt("IrmRepBT, a trace of actions", letters.escape_ascii()));
         }
         let place = decoder.clone();
         let version = bytes::u32(&mut decoder)?;
         if version > 0 {
-            return Err(place.corrupt("version 0", version));
+            return Err(newer(&file, version, 0));
         }
         match rows.body()? {
             Some(_) => Ok(rows),

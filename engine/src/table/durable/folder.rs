@@ -250,6 +250,47 @@ fn absent(removed: Result<()>) -> Result<()> {
     }
 }
 
+/// Removes the session in the root folder of `disk`; what is not ours stays. The caller holds its lock, of which
+/// `is_held` makes sure before each step, and the file of the lock goes last: until then nobody makes another here.
+///
+/// First it is marked as one that is not made yet, so whoever reads it finds none instead of a damaged one, and
+/// whoever makes one here, should this process die meanwhile, clears what is left.
+pub fn remove(disk: &dyn Disk, is_held: &dyn Fn() -> Result<()>) -> Result<()> {
+    let [mark, half_copied] = [mark(), paths::half_copied()];
+    let gone = |path: &str| {
+        is_held()?;
+        match disk.remove(path) {
+            Err(error) if error.kind() != Kind::Missing => Err(error),
+            _ => Ok(()),
+        }
+    };
+    is_held()?;
+    // It says that log and checkpoint are nothing. A full disk may have no room for it, and then they go all the same.
+    let _ = disk.open(&half_copied, Mode::Create, Access::Buffered);
+    disk.rename(SESSION, &mark)?;
+    // Before anything goes: else a power cut could bring back a session without its files.
+    disk.sync_directory("")?;
+    for folder in ["", LOG, SNAPSHOTS, SEGMENTS] {
+        let mut names = names_in(disk, folder)?;
+        names.retain(|name| is_ours(folder, name) && ![&mark, &half_copied].contains(&name));
+        if folder.is_empty() {
+            names.iter().try_for_each(|name| gone(name))?;
+            continue;
+        }
+        names.iter().try_for_each(|name| gone(&format!("{folder}/{name}")))?;
+        is_held()?;
+        // Where somebody has a file there, it stays.
+        if disk.remove_directory(folder).is_err() && disk.exists(folder)? {
+            disk.sync_directory(folder)?;
+        }
+    }
+    disk.sync_directory("")?;
+    gone(&half_copied)?;
+    gone(&mark)?;
+    disk.sync_directory("")?;
+    gone(LOCK)
+}
+
 /// The names in `folder` of a session; none where it is not there, since a copy may leave out what is empty.
 pub fn names_in(disk: &dyn Disk, folder: &str) -> Result<Vec<String>> {
     match disk.list(folder) {

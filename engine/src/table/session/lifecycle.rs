@@ -65,6 +65,8 @@ pub struct Session {
     /// Of which number a file tells that; under `changing`.
     saved: Arc<AtomicU64>,
     created: Arc<CreatedNames>,
+    /// Whether this handle, or the one that it is a clone of, has made it.
+    pub(in crate::table) is_new: bool,
     /// Last, because the folder's lock goes with it, and files are removed under the lock only.
     pub(in crate::table) store: Arc<SegmentStore>,
 }
@@ -123,7 +125,7 @@ impl Session {
             let _ = claim.retract();
         })?;
         let live = LiveTables::new(&store, &pins, log, None, None);
-        Ok(Self::over(store, pins, live, [0, 0]))
+        Ok(Session { is_new: true, ..Self::over(store, pins, live, [0, 0]) })
     }
 
     /// The greatest number of a save, and the one that a file tells.
@@ -135,7 +137,7 @@ impl Session {
     ) -> Session {
         let [saves, saved] = numbers.map(|number| Arc::new(AtomicU64::new(number)));
         let (changing, created) = (Arc::default(), Arc::default());
-        Session { pins, live, changing, saves, saved, created, store }
+        Session { pins, live, changing, saves, saved, created, is_new: false, store }
     }
 
     fn start_log(

@@ -35,14 +35,6 @@ pub struct Finding {
     pub live_tables: Vec<String>,
 }
 
-impl Finding {
-    pub(super) fn new(file: &str, error: &Error, user: &User) -> Finding {
-        let User { snapshots, live_tables } = user.clone();
-        let (file, detail) = (file.to_owned(), error.detail().to_owned());
-        Finding { file, detail, snapshots, live_tables }
-    }
-}
-
 /// What a check read and found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -73,7 +65,9 @@ pub struct Report {
     /// The number of the file that comes next, when the check ended before the last one: see [`Selection::from`].
     pub next: Option<u64>,
     /// What says that a newer release wrote a file, which is no damage.
-    newer: Option<String>,
+    pub(super) newer: Option<String>,
+    /// What findings of files advise, if not what their errors do.
+    pub(super) advice: Option<&'static str>,
 }
 
 /// What a check is to read. Manifests, the checkpoint and the log are read each time; what is selected are the files
@@ -553,8 +547,8 @@ fn names_of<'a>(
 /// Who needs a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct User {
-    snapshots: Vec<String>,
-    live_tables: Vec<String>,
+    pub(super) snapshots: Vec<String>,
+    pub(super) live_tables: Vec<String>,
 }
 
 impl User {
@@ -693,15 +687,6 @@ pub(super) fn check_log(
         }
     }
     (checkpoint, blobs)
-}
-
-impl Report {
-    fn add(&mut self, file: &str, error: &Error, user: &User) {
-        if error.kind() == Kind::Version {
-            self.newer.get_or_insert_with(|| error.detail().to_owned());
-        }
-        self.findings.push(Finding::new(file, error, user));
-    }
 }
 
 #[cfg(test)]

@@ -56,6 +56,8 @@ pub struct Scrub {
     has_finished: bool,
     buffer: Buffer,
     findings: Vec<Finding>,
+    /// What says that a newer release wrote a file, until it is told.
+    newer: Option<Error>,
     progress: Progress,
 }
 
@@ -125,6 +127,8 @@ struct Plan {
     checkpoint: Option<Checkpoint>,
     files: BTreeMap<u64, Kept>,
     findings: Vec<Finding>,
+    /// The first error that says that a newer release wrote something.
+    newer: Option<Error>,
     /// The first of these that says nothing of damage: the disk did not answer.
     unread: Option<Error>,
 }
@@ -155,6 +159,9 @@ impl Session {
         self.store.check_open()?;
         let (disk, identity) = (&*self.store.disk, self.store.identity);
         let mut plan = plan(disk, identity)?;
+        if let Some(newer) = plan.newer {
+            return Err(newer);
+        }
         plan.files.retain(|number, _| *number >= from);
         let total_bytes = plan.files.values().map(|kept| kept.what.file_bytes()).sum();
         let mut scrub = Scrub {
@@ -173,6 +180,7 @@ impl Session {
             has_finished: false,
             buffer: Buffer::new(READ_PAGES as usize * PAGE_BYTES),
             findings: plan.findings,
+            newer: None,
             progress: Progress { done_bytes: 0, total_bytes },
         };
         // What the checkpoint says of the log is not known where it is damaged, which is told.
@@ -186,7 +194,8 @@ impl Session {
             && scrub.findings.is_empty()
         {
             scrub.logs.clear();
-            scrub.findings.push(advised(Finding::new(paths::CHECKPOINT, &error, &User::default())));
+            let user = User::default();
+            scrub.findings.push(Finding::advising(paths::CHECKPOINT, &error, &user, ADVICE));
         }
         Ok(scrub)
     }
@@ -195,7 +204,8 @@ impl Session {
 impl Scrub {
     /// Reads on, about `pages` pages of 4 KiB, with at most a log record, or a filter and an index, more. Gives how
     /// many are left, 0 at the end. What is damaged, or cannot be read, is one of the
-    /// [findings](Scrub::findings), and the scrub goes on with the next file. `Closed`; `Io` when a folder cannot be listed.
+    /// [findings](Scrub::findings), and the scrub goes on with the next file. `Closed`; `Io` when a folder cannot be listed;
+    /// `Version` for a file that a newer release wrote, which is no damage.
     pub fn work(&mut self, pages: u64) -> Result<u64> {
         let mut left = pages;
         while left > 0 && !self.is_done() {
@@ -207,6 +217,9 @@ impl Scrub {
             } else {
                 self.read_log(left)
             };
+            if let Some(newer) = self.newer.take() {
+                return Err(newer);
+            }
             self.progress.done_bytes += read * PAGE_BYTES as u64;
             self.progress.total_bytes = self.progress.total_bytes.max(self.progress.done_bytes);
             left = left.saturating_sub(read.max(1));
@@ -290,7 +303,7 @@ impl Scrub {
         }
         // Damage, or what its writer did meanwhile: then all of it is read at once, which tells.
         self.logs.clear();
-        let mut report = Report::default();
+        let mut report = Report::advising(ADVICE);
         let store = &self.session.store;
         let (_, blobs) = check_log(&*store.disk, store.identity, &mut report);
         for (_, (meta, user)) in blobs {
@@ -300,7 +313,8 @@ impl Scrub {
         if report.findings.is_empty() {
             self.forget_unlogged();
         }
-        self.findings.extend(report.findings.into_iter().map(advised));
+        self.newer = report.newer.take().map(|detail| Error::new(Kind::Version, detail));
+        self.findings.extend(report.findings);
         pages
     }
 
@@ -452,7 +466,7 @@ impl Scrub {
     fn is_named(&mut self, number: u64, kept: &Kept) -> Result<Option<bool>> {
         let (disk, identity) = (&*self.session.store.disk, self.session.store.identity);
         let now = plan(disk, identity)?;
-        if let Some(error) = now.unread {
+        if let Some(error) = now.newer.or(now.unread) {
             return Err(error);
         }
         if now.findings.iter().any(|finding| !self.findings.contains(finding)) {
@@ -483,7 +497,12 @@ impl Scrub {
 
     /// Notes what is wrong with a file.
     fn note(&mut self, kept: &Kept, error: &Error) {
-        self.findings.push(advised(Finding::new(&kept.what.path(), error, &kept.user)));
+        if error.kind() == Kind::Version {
+            self.newer = Some(Error::new(Kind::Version, error.detail()));
+            return;
+        }
+        let file = kept.what.path();
+        self.findings.push(Finding::advising(&file, error, &kept.user, ADVICE));
     }
 }
 
@@ -598,7 +617,11 @@ fn plan(disk: &dyn Disk, identity: u64) -> Result<Plan> {
 
 impl Plan {
     fn add(&mut self, file: &str, error: Error, user: &User) {
-        self.findings.push(advised(Finding::new(file, &error, user)));
+        if error.kind() == Kind::Version {
+            self.newer.get_or_insert(error);
+            return;
+        }
+        self.findings.push(Finding::advising(file, &error, user, ADVICE));
         if error.kind() == Kind::Io {
             self.unread.get_or_insert(error);
         }
@@ -618,11 +641,4 @@ impl Plan {
         let new = || Kept { what: what(), user: User::default(), is_planned: true, logged: None };
         self.files.entry(number).or_insert_with(new).user.add(user);
     }
-}
-
-/// The finding with what to do about it.
-fn advised(finding: Finding) -> Finding {
-    // What it advises itself, as far as it does.
-    let what = finding.detail.rsplit_once("; ").map_or(&*finding.detail, |(what, _)| what);
-    Finding { detail: format!("{what}; {ADVICE}"), ..finding }
 }

@@ -12,7 +12,7 @@ use varvite::{Error, Result};
 
 use super::Arguments;
 use crate::print;
-use crate::store::folder::{Target, apart};
+use crate::store::folder::{Target, apart, remove_moved};
 use crate::system::measure::{BlockMs, Samples, thread_cpu_ns};
 
 /// What moving chunks cost and gave.
@@ -37,7 +37,11 @@ pub(super) struct Archiver {
 /// The lower folder. Where its store goes with the command, so do the chunks in it, which are nobody's then.
 pub(super) struct Lower {
     pub disk: Arc<dyn Disk>,
-    goes: Option<(PathBuf, Target)>,
+    folder: PathBuf,
+    /// Until it is known that the load has come to its end.
+    made: Option<Target>,
+    /// The folder of a store that goes with the command.
+    going: Option<PathBuf>,
 }
 
 impl Lower {
@@ -58,19 +62,25 @@ impl Lower {
             return Err(Error::invalid(detail));
         }
         let (target, disk) = Target::create(lower)?;
-        let goes = arguments.dir.is_none().then(|| (lower.clone(), target));
-        Ok(Some(Lower { disk, goes }))
+        let going = folder.filter(|_| arguments.dir.is_none()).map(Path::to_owned);
+        Ok(Some(Lower { disk, folder: lower.clone(), made: Some(target), going }))
+    }
+
+    /// Keeps the folder, with what was moved there, where its store stays.
+    pub(super) fn keep(&mut self) {
+        self.made.take_if(|_| self.going.is_none());
     }
 }
 
 impl Drop for Lower {
     fn drop(&mut self) {
-        let Some((folder, target)) = self.goes.take() else { return };
-        let files = fs::read_dir(&folder).into_iter().flatten().flatten().map(|it| it.path());
-        for file in files.filter(|it| it.extension().is_some_and(|it| it == "pack")) {
-            let _ = fs::remove_file(file);
+        if let Some(store) = &self.going {
+            remove_moved(&self.folder, store);
         }
-        target.give_up();
+        // Of a load that failed, it goes if nothing was moved there.
+        if let Some(made) = self.made.take() {
+            made.give_up();
+        }
     }
 }
 

@@ -98,7 +98,7 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
     });
     let moved = match (moved, made) {
         (Err(error), Some(target)) => {
-            tables::remove_new(session, &arguments.store, target);
+            tables::remove_new(session, target);
             return Err(error.into());
         }
         (moved, _) => {

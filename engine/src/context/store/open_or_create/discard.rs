@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::context::files::paths;
 use crate::context::store::Store;
 use crate::disk::subfolder::Subfolder;
-use crate::disk::{Access, Disk, Mode};
+use crate::disk::{Access, Disk, Lock, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::replace;
 use crate::sync::lock;
@@ -63,6 +63,28 @@ impl Store {
         disk.sync_directory("")?;
         // While it is held, so that nobody's is removed.
         remove(disk, paths::LOCK)
+    }
+}
+
+/// The lock of a store that is being made, which its maker has besides, to take the store back under it.
+#[derive(Debug)]
+pub(crate) struct MakersLock(pub(crate) Arc<dyn Lock>);
+
+impl Lock for MakersLock {
+    fn check(&self) -> Result<()> {
+        self.0.check()
+    }
+}
+
+/// Has a store in the root folder of `disk` whose creation failed be none, under the lock that it was made with: one more
+/// creation begins anew. Best effort, since what failed is what is told.
+pub(crate) fn retract(disk: &dyn Disk, made_under: &dyn Lock) {
+    if made_under.check().is_err() || !disk.exists(paths::CONTROL).unwrap_or(false) {
+        return;
+    }
+    let unmade = format!("{}{}", paths::CONTROL, replace::SUFFIX);
+    if disk.rename(paths::CONTROL, &unmade).is_ok() {
+        let _ = disk.sync_directory("");
     }
 }
 

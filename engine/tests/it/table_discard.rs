@@ -1,0 +1,126 @@
+//! A session that was only just made is taken back, with nothing that is somebody else's.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use varvite::disk::os::OsDisk;
+use varvite::disk::sim::SimDisk;
+use varvite::disk::{Access, Disk, Mode};
+use varvite::table::check::check;
+use varvite::{Batch, Kind, Log, Session, SessionOptions, SnapshotContent, TableOptions};
+
+fn options(log: Log) -> SessionOptions {
+    SessionOptions { log, seed: Some(9), ..SessionOptions::default() }
+}
+
+/// A new session with a table, a snapshot, and all kinds of files.
+fn made(disk: &Arc<dyn Disk>, log: Log) -> Session {
+    let session = Session::create(Arc::clone(disk), options(log)).unwrap();
+    let of_table = TableOptions { write_buffer_bytes: 1_000, ..TableOptions::default() };
+    let mut table = session.create_table("t", of_table).unwrap();
+    for number in 0..60_u64 {
+        table.update(Batch::new().insert(&number.to_be_bytes(), &[7; 40])).unwrap();
+    }
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("s", content).unwrap();
+    session
+}
+
+#[test]
+fn a_session_that_was_just_made_goes_with_all_of_it_and_with_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_system: Arc<dyn Disk> = OsDisk::new(folder.path()).unwrap();
+    let simulated: Arc<dyn Disk> = SimDisk::new(1);
+    for disk in [of_system, simulated] {
+        for log in [Log::None, Log::Synced] {
+            let session = made(&disk, log);
+            for name in ["notes", "segments/mine"] {
+                disk.open(name, Mode::Create, Access::Buffered).unwrap();
+            }
+            let reader = Session::open_read_only(Arc::clone(&disk), options(log)).unwrap();
+            assert_eq!(reader.discard().unwrap_err().kind(), Kind::Invalid);
+            session.discard().unwrap();
+            assert_eq!(disk.list("").unwrap(), ["notes", "segments"]);
+            assert_eq!(disk.list("segments").unwrap(), ["mine"]);
+            let error = Session::open(Arc::clone(&disk), options(log)).unwrap_err();
+            assert_eq!(error.kind(), Kind::Missing, "{error}");
+            disk.remove("notes").unwrap();
+            disk.remove("segments/mine").unwrap();
+            disk.remove_directory("segments").unwrap();
+            made(&disk, log).discard().unwrap();
+            assert!(disk.list("").unwrap().is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_session_that_was_there_or_was_closed_stays() {
+    let disk: Arc<dyn Disk> = SimDisk::new(1);
+    let session = made(&disk, Log::Synced);
+    let handle = session.clone();
+    session.close().unwrap();
+    // Another may have opened it since.
+    assert_eq!(handle.discard().unwrap_err().kind(), Kind::Closed);
+    let session = Session::open(Arc::clone(&disk), options(Log::Synced)).unwrap();
+    assert_eq!(session.clone().discard().unwrap_err().kind(), Kind::Invalid);
+    assert_eq!(session.list_snapshots().unwrap().len(), 1);
+    assert_eq!(session.live_tables().unwrap(), ["t"]);
+}
+
+/// Somebody has moved the folder away and made another session in its place.
+#[cfg(unix)]
+#[test]
+fn a_session_that_took_the_place_of_another_stays() {
+    let above = tempfile::tempdir().unwrap();
+    let [place, aside] = ["s", "aside"].map(|name| above.path().join(name));
+    let session = made(&(OsDisk::create(&place).unwrap() as Arc<dyn Disk>), Log::Synced);
+    std::fs::rename(&place, &aside).unwrap();
+    let disk: Arc<dyn Disk> = OsDisk::create(&place).unwrap();
+    let other = made(&disk, Log::Synced);
+    assert_eq!(session.discard().unwrap_err().kind(), Kind::Poisoned);
+    other.close().unwrap();
+    for place in [place, aside] {
+        let disk: Arc<dyn Disk> = OsDisk::new(&place).unwrap();
+        let report = check(&disk, |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!(report.findings, Vec::new());
+        let session = Session::open(disk, options(Log::Synced)).unwrap();
+        assert_eq!(session.live_tables().unwrap(), ["t"]);
+    }
+}
+
+/// Wherever it ends, what is left is the session, whole, or reads as none, and one is made again there.
+#[test]
+fn a_crash_at_any_call_leaves_no_session_that_looks_damaged() {
+    let (mut whole, mut nothing) = (0, 0);
+    for n in 1.. {
+        let sim = SimDisk::new(n);
+        let disk = Arc::clone(&sim) as Arc<dyn Disk>;
+        let session = made(&disk, Log::Synced);
+        sim.kill_at(n);
+        let outcome = session.discard();
+        let is_over = !sim.is_dead();
+        for (crash, image) in sim.crash_images(4, 4) {
+            let image: Arc<dyn Disk> = image;
+            match Session::open_read_only(Arc::clone(&image), options(Log::None)) {
+                Ok(session) => {
+                    assert!(!is_over, "call {n}, {crash:?}");
+                    let report = check(&image, |_| ControlFlow::Continue(())).unwrap();
+                    assert_eq!(report.findings, Vec::new(), "call {n}, {crash:?}");
+                    assert_eq!(session.list_snapshots().unwrap().len(), 1, "call {n}, {crash:?}");
+                    whole += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), Kind::Missing, "call {n}, {crash:?}: {error}");
+                    let session = Session::create(image, options(Log::Synced)).unwrap();
+                    assert!(session.live_tables().unwrap().is_empty(), "call {n}, {crash:?}");
+                    nothing += 1;
+                }
+            }
+        }
+        if is_over {
+            outcome.unwrap();
+            break;
+        }
+    }
+    assert!(whole > 1 && nothing > 20, "{whole}, {nothing}");
+}
