@@ -159,6 +159,7 @@ fn by_its_name(path: &Path) -> Result<File> {
 
 /// Which file it is, where the system tells.
 #[cfg(unix)]
+#[allow(clippy::unnecessary_wraps)] // others do not tell
 fn identity(metadata: &fs::Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
     Some((metadata.dev(), metadata.ino()))

@@ -55,9 +55,8 @@ impl Claim {
         disk.sync_directory("")?;
         left.iter().try_for_each(|path| disk.remove(path))?;
         // It says that tables are live, and none is.
-        match disk.remove(RESERVE) {
-            Err(error) if error.kind() != Kind::Missing => return Err(error),
-            _ => {}
+        if reserve::is_there(&**disk, RESERVE)? {
+            absent(disk.remove(RESERVE))?;
         }
         make_folders(&**disk)?;
         end_copying(&**disk)?;
@@ -196,14 +195,21 @@ fn is_ours(folder: &str, name: &str) -> bool {
     }
 }
 
+/// The names in `folder` that a session has given. One `reserve` of the host's is not among them.
+fn own_names(disk: &dyn Disk, folder: &str) -> Result<Vec<String>> {
+    let mut names = names_in(disk, folder)?;
+    names.retain(|name| is_ours(folder, name));
+    if folder.is_empty() && !reserve::is_there(disk, RESERVE)? {
+        names.retain(|name| name != RESERVE);
+    }
+    Ok(names)
+}
+
 /// Removes every file of what was a session but the mark; what is not ours stays.
 fn clear(disk: &dyn Disk) -> Result<()> {
     for folder in ["", SNAPSHOTS, SEGMENTS, LOG] {
-        let mut names = names_in(disk, folder)?;
-        names.retain(|name| is_ours(folder, name) && *name != mark());
-        if folder.is_empty() && !reserve::is_there(disk, RESERVE)? {
-            names.retain(|name| name != RESERVE);
-        }
+        let mut names = own_names(disk, folder)?;
+        names.retain(|name| *name != mark());
         for name in &names {
             disk.remove(&if folder.is_empty() {
                 name.clone()
@@ -223,19 +229,19 @@ fn clear(disk: &dyn Disk) -> Result<()> {
 /// else is in them.
 pub fn remove_all(disk: &dyn Disk) -> Result<()> {
     for folder in [SNAPSHOTS, SEGMENTS, LOG, ""] {
-        let names = match names_in(disk, folder) {
+        let own = match own_names(disk, folder) {
             // It is a file, of somebody's.
             Err(error) if error.kind() == Kind::Invalid => continue,
             names => names?,
         };
-        let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| {
-            is_ours(folder, name) || folder.is_empty() && (*name == mark() || name == LOCK)
-        });
-        for name in own {
-            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        for name in &own {
+            let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
             absent(disk.remove(&path))?;
         }
-        if others.is_empty() && !folder.is_empty() {
+        if folder.is_empty() {
+            absent(disk.remove(&mark()))?;
+            absent(disk.remove(LOCK))?;
+        } else if names_in(disk, folder)?.is_empty() {
             absent(disk.remove_directory(folder))?;
         }
     }
@@ -271,8 +277,8 @@ pub fn remove(disk: &dyn Disk, is_held: &dyn Fn() -> Result<()>) -> Result<()> {
     // Before anything goes: else a power cut could bring back a session without its files.
     disk.sync_directory("")?;
     for folder in ["", LOG, SNAPSHOTS, SEGMENTS] {
-        let mut names = names_in(disk, folder)?;
-        names.retain(|name| is_ours(folder, name) && ![&mark, &half_copied].contains(&name));
+        let mut names = own_names(disk, folder)?;
+        names.retain(|name| ![&mark, &half_copied].contains(&name));
         if folder.is_empty() {
             names.iter().try_for_each(|name| gone(name))?;
             continue;
