@@ -103,7 +103,7 @@ impl Target {
 }
 
 /// The right to make a store in `folder`, of a process that has none open there.
-fn held(folder: &Path) -> Result<(Box<dyn Lock>, Option<Box<dyn Lock>>)> {
+fn held(folder: &Path) -> Result<Vec<Box<dyn Lock>>> {
     let disk = OsDisk::new(folder)?;
     let holder = format!("process {}", std::process::id());
     let file = disk.lock(LOCK, &holder).or_else(|error| match error.kind() {
@@ -112,7 +112,7 @@ fn held(folder: &Path) -> Result<(Box<dyn Lock>, Option<Box<dyn Lock>>)> {
         _ => Err(error),
     })?;
     let folder = disk.lock_directory("")?;
-    Ok((file, folder))
+    Ok([file].into_iter().chain(folder).collect())
 }
 
 /// Held by who writes to a store, or makes one.
@@ -359,7 +359,7 @@ mod tests {
         let temporary = tempfile::tempdir().expect("a folder");
         let at = |name: &str| temporary.path().join(name);
         let chunk = |store: &str| {
-            let disk = OsDisk::create(&at(store)).expect("it is made");
+            let disk = OsDisk::create(at(store)).expect("it is made");
             drop(Store::create(disk, varvite::context::Options::default()).expect("it is new"));
             fs::read(at(store).join("0000-000000.pack")).expect("its first chunk")
         };
@@ -372,7 +372,7 @@ mod tests {
         remove_moved(&at("low"), &at("gone"));
         assert_eq!(fs::read_dir(at("low")).expect("it is there").count(), 3);
         remove_moved(&at("low"), &at("a"));
-        let names = OsDisk::new(&at("low")).and_then(|disk| disk.list("")).expect("they stay");
+        let names = OsDisk::new(at("low")).and_then(|disk| disk.list("")).expect("they stay");
         assert_eq!(names, ["0000-000001.pack", "notes.pack"]);
     }
 }

@@ -132,7 +132,7 @@ fn a_commit_of_the_snapshot_may_be_asked_for_before_it_is_made() {
     let options = Options { recorder: Some(Arc::clone(&recorder)), ..Options::default() };
     let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
     let mut own =
-        Store::create(OsDisk::create(&folder.join("OWN")).unwrap(), Options::default()).unwrap();
+        Store::create(OsDisk::create(folder.join("OWN")).unwrap(), Options::default()).unwrap();
     let [mut tree, mut same] = [store.empty_tree(), own.empty_tree()];
     for tree in [&mut tree, &mut same] {
         tree.add(&["a"], b"1").unwrap();
