@@ -102,11 +102,8 @@ impl Target {
     }
 }
 
-/// The locks of a store's file and folder.
-type Held = (Box<dyn Lock>, Option<Box<dyn Lock>>);
-
 /// The right to make a store in `folder`, of a process that has none open there.
-fn held(folder: &Path) -> Result<Held> {
+fn held(folder: &Path) -> Result<Vec<Box<dyn Lock>>> {
     let disk = OsDisk::new(folder)?;
     let holder = format!("process {}", std::process::id());
     let file = disk.lock(LOCK, &holder).or_else(|error| match error.kind() {
@@ -115,7 +112,7 @@ fn held(folder: &Path) -> Result<Held> {
         _ => Err(error),
     })?;
     let folder = disk.lock_directory("")?;
-    Ok((file, folder))
+    Ok([file].into_iter().chain(folder).collect())
 }
 
 /// Held by who writes to a store, or makes one.

@@ -159,15 +159,14 @@ fn by_its_name(path: &Path) -> Result<File> {
 
 /// Which file it is, where the system tells.
 #[cfg(unix)]
-#[allow(clippy::unnecessary_wraps)] // others do not tell
-fn identity(metadata: &fs::Metadata) -> Option<(u64, u64)> {
+fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt;
-    Some((metadata.dev(), metadata.ino()))
+    (metadata.dev(), metadata.ino())
 }
 
 #[cfg(not(unix))]
-fn identity(_: &fs::Metadata) -> Option<(u64, u64)> {
-    None
+fn identity(_: &fs::Metadata) -> (u64, u64) {
+    (0, 0)
 }
 
 /// A file that this process has made, to be removed if it still has its name: somebody may have put another there.
@@ -179,7 +178,7 @@ pub struct Own {
 impl Own {
     /// The one that was just made at `path`.
     pub fn at(path: &Path) -> Own {
-        let identity = fs::symlink_metadata(path).ok().as_ref().and_then(identity);
+        let identity = fs::symlink_metadata(path).ok().as_ref().map(identity);
         Own { path: path.to_owned(), identity }
     }
 
@@ -191,7 +190,7 @@ impl Own {
     /// Removes it.
     pub fn remove(self) {
         let found = fs::symlink_metadata(&self.path).ok();
-        if found.is_some_and(|found| identity(&found) == self.identity) {
+        if found.as_ref().map(identity).is_some_and(|found| Some(found) == self.identity) {
             // What went wrong before is what is told.
             let _ = fs::remove_file(self.path);
         }
@@ -199,7 +198,7 @@ impl Own {
 }
 
 fn remove_own(path: &Path, file: &File) {
-    let identity = file.metadata().ok().as_ref().and_then(identity);
+    let identity = file.metadata().ok().as_ref().map(identity);
     Own { path: path.to_owned(), identity }.remove();
 }
 
