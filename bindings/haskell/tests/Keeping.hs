@@ -123,7 +123,7 @@ closedWhileWaiting = inMemory $ \session -> do
   threadDelay 20000
   T.closeShared shared
   forM_ told $ \end -> do
-    outcome <- timeout 5000000 (takeMVar end)
+    outcome <- timeout 60000000 (takeMVar end)
     case outcome of
       Just (Left raised) -> T.errorKind raised @?= Closed
       Just (Right ()) -> assertBool "it wrote past a transaction" False
@@ -179,7 +179,7 @@ closedByOneKilled = forM_ [0 .. 60 :: Int] $ \run -> inMemory $ \session -> do
   takeMVar closer
   isClosed <- either (\it -> T.errorKind it == Closed) (const False) <$> try (T.sharedTables shared)
   when isClosed $ do
-    outcome <- timeout 5000000 (takeMVar end)
+    outcome <- timeout 60000000 (takeMVar end)
     case outcome of
       Just (Left raised) -> T.errorKind raised @?= Closed
       Just (Right ()) -> assertBool "it wrote past a transaction" False

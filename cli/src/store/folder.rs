@@ -89,6 +89,11 @@ impl Target {
         if is_store() {
             return;
         }
+        // Whoever makes a store leaves the file of its lock. Before there is one, this process has made nothing here, and
+        // others may have moved chunks here.
+        if !self.folder.join(LOCK).exists() {
+            return;
+        }
         // Whoever has it makes a store here. Without it nothing is removed.
         let Ok(_held) = held(&self.folder) else { return };
         if is_store() {
@@ -250,7 +255,9 @@ pub fn expect_lower(folder: &Path, lower: &Path) -> Result<()> {
     // The chunks there may all be damaged, or another's.
     own.extend(owner(folder, "control", FileKind::Control));
     let why = match (owners(lower)?, own) {
-        _ if is_context(lower) && !is_lower(lower) => "is the folder of a store",
+        _ if is_context(lower) && !is_lower(lower) || lower.join("session").is_file() => {
+            "is the folder of a store"
+        }
         (Some(below), own) if !below.is_empty() && !own.is_empty() && below.is_disjoint(&own) => {
             "has chunks of another store"
         }
@@ -302,8 +309,10 @@ mod tests {
         let (target, disk) = Target::create(&folder).expect("it is made");
         let other = OsDisk::new(&folder).expect("it is there");
         let held = is_held.then(|| other.lock(LOCK, "another").expect("nobody else has it"));
-        for name in ["half-made", "0000-000000.pack"] {
-            fs::write(folder.join(name), "of another").expect("it has room");
+        for name in ["half-made", "0000-000000.pack", LOCK] {
+            if name != LOCK || !is_held {
+                fs::write(folder.join(name), "of another").expect("it has room");
+            }
         }
         target.take_back(error);
         drop(held);
@@ -321,9 +330,19 @@ mod tests {
         assert_eq!(left(&refused(Kind::Locked), true), all);
         // Between two of its steps, too.
         for kind in [Kind::Locked, Kind::Exists] {
-            assert_eq!(left(&refused(kind), false), all[..2]);
+            assert_eq!(left(&refused(kind), false), all);
         }
         assert_eq!(left(&full(), false), [""; 0]);
+    }
+
+    #[test]
+    fn chunks_that_came_before_anything_was_made_are_not_taken_back() {
+        let temporary = tempfile::tempdir().expect("a folder");
+        let (target, _) = Target::create(temporary.path()).expect("it is there");
+        let chunk = temporary.path().join("0000-000000.pack");
+        fs::write(&chunk, "of another").expect("it has room");
+        target.take_back(&Error::io("read", "it", std::io::ErrorKind::Other.into()));
+        assert!(chunk.exists());
     }
 
     #[test]

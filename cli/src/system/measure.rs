@@ -104,7 +104,9 @@ pub fn disk_bytes(folder: &Path) -> u64 {
             let Ok(metadata) = entry.metadata() else { continue };
             if metadata.is_dir() {
                 folders.push(entry.path());
-            } else if system::is_new(&metadata, &mut seen) && !is_trace(&entry.path()) {
+            } else if system::is_new(&metadata, &mut seen)
+                && !(metadata.is_file() && is_trace(&entry.path()))
+            {
                 total += metadata.len();
             }
         }

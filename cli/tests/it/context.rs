@@ -296,8 +296,13 @@ fn a_check_accuses_no_commit_that_has_another_copy_of_what_is_damaged() {
         std::fs::write(&pack, bytes).unwrap();
         let ran = varvite(&["context", "check", store, "--format", "json"]);
         let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
-        let [finding] = &report["findings"].as_array().unwrap()[..] else { panic!("{report}") };
+        // The batch that it is in is damaged, too, whatever is in it.
+        let [finding, batch] = &report["findings"].as_array().unwrap()[..] else {
+            panic!("{report}")
+        };
         assert_eq!(finding["commits"], serde_json::json!(accused), "{report}");
+        assert_eq!(batch["commits"], serde_json::json!([]), "{report}");
+        assert!(batch["detail"].as_str().unwrap().contains("expected a batch"), "{report}");
         assert_eq!(report["unlisted"], 0, "{report}");
     }
 }

@@ -208,6 +208,10 @@ fn the_lower_folder_of_another_store_costs_nothing() {
     }
     run(folder, "info n --lower n-low").yes();
     run(folder, "info n").yes();
+    run(folder, "table put T t a b --create").yes();
+    for line in ["info n --lower T", "check n --lower T", "doctor n --lower T"] {
+        run(folder, line).error(2, &["T is the folder of a store"]);
+    }
 }
 
 /// The chunk that is written to may be the only one that is not below.

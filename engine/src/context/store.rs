@@ -166,7 +166,7 @@ impl Store {
             Ok(store) => Ok(Store { is_new: true, ..store }),
             Err(error) => {
                 // Nobody may find a store of which nobody was told.
-                retract(&*place, &*lock);
+                retract(&place, &*lock);
                 Err(error)
             }
         }

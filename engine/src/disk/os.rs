@@ -514,7 +514,11 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let disk = OsDisk::new(temporary.path()).unwrap();
         std::os::unix::fs::symlink("/dev/full", temporary.path().join("lock")).unwrap();
-        let held = disk.lock("lock", "a").unwrap();
+        let held = match disk.lock("lock", "a") {
+            // Another run of the tests has it: it is one for the whole machine.
+            Err(error) if error.kind() == crate::Kind::Locked => return,
+            held => held.unwrap(),
+        };
         assert_eq!(disk.lock("lock", "b").map(drop).unwrap_err().kind(), crate::Kind::Locked);
         drop(held);
     }

@@ -96,9 +96,9 @@ impl Reserve {
         mut write: impl FnMut() -> Result<T>,
     ) -> Result<(T, bool)> {
         match self.beside(&mut write) {
-            Err(error) if error.is_no_space() && may() => {
+            Err(error) if error.is_no_space() => {
                 let _alone = self.given.write().unwrap_or_else(PoisonError::into_inner);
-                if self.let_go() { Ok((write()?, true)) } else { Err(error) }
+                if may() && self.let_go() { Ok((write()?, true)) } else { Err(error) }
             }
             outcome => Ok((outcome?, false)),
         }
@@ -127,7 +127,8 @@ impl Reserve {
 /// Whether there is a reserve at `path`, of whatever length.
 pub fn is_there(disk: &dyn Disk, path: &str) -> Result<bool> {
     match disk.open(path, Mode::Read, Access::Buffered) {
-        Err(error) if error.kind() == Kind::Missing => Ok(false),
+        // It is a folder, of the host's.
+        Err(error) if matches!(error.kind(), Kind::Missing | Kind::Invalid) => Ok(false),
         file => is_ours(&*file?),
     }
 }

@@ -782,9 +782,14 @@ fn a_whole_index_is_not_thrown_away_where_the_lower_folder_is_another() {
         ];
         for (folder, kind) in folders {
             let mut store = open(&upper, options(index, Some(&folder))).unwrap();
-            let error = store.rebuild_index().unwrap_err();
-            assert_eq!(error.kind(), kind, "{error}");
-            assert!(error.to_string().contains("stays as it is"), "{error}");
+            if kind == Kind::Corrupt && index == Index::Minimal {
+                // Its commits are whole, and the index has those alone.
+                store.rebuild_index().unwrap();
+            } else {
+                let error = store.rebuild_index().unwrap_err();
+                assert_eq!(error.kind(), kind, "{error}");
+                assert!(error.to_string().contains("stays as it is"), "{error}");
+            }
             drop(store);
             let store = open(&upper, options(index, None)).unwrap();
             assert_eq!(store.warnings(), Vec::<String>::new(), "{kind:?}");

@@ -75,6 +75,8 @@ struct Finding {
     detail: String,
     path: Option<String>,
     commits: Vec<String>,
+    /// It is of a chunk, and what needs it is said with what was found in it, if anything was.
+    is_of_chunk: bool,
 }
 
 /// Reads what commits hold, each directory and value once, and goes on after damage.
@@ -154,7 +156,7 @@ impl Walk {
         }
         let place = self.findings.len();
         self.places.insert(detail.clone(), place);
-        self.findings.push(Finding { detail, path, commits: Vec::new() });
+        self.findings.push(Finding { detail, path, commits: Vec::new(), is_of_chunk: false });
         Ok(place)
     }
 
@@ -495,7 +497,11 @@ fn walk_all(walk: &mut Walk, store: &Store) -> Result<()> {
 /// Tells of each chunk that is damaged, whatever needs it.
 fn chunks(walk: &mut Walk, store: &Store) -> Result<()> {
     wheel::during("reading every chunk", || {
-        store.check_chunks(&mut |error| walk.found(error, &[]).map(drop))
+        store.check_chunks(&mut |error| {
+            let place = walk.found(error, &[])?;
+            walk.findings[place].is_of_chunk = true;
+            Ok(())
+        })
     })
 }
 
@@ -578,6 +584,7 @@ impl Finding {
         let more = self.commits.len() - named.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let touched = match self.commits.len() {
+            0 if self.is_of_chunk => return print::line(&format!("{at}{}", self.detail)),
             0 => "no commit that can be listed needs it".to_owned(),
             _ => format!("commits {}{more} need it", named.join(", ")),
         };

@@ -311,7 +311,7 @@ fn made(
     if let Some(place) = place.filter(|place| place.join("control").exists()) {
         if snapshot.is_some() {
             return Err(Error::invalid(format!(
-                "{} has a context already, and a snapshot makes a new one: give another --store",
+                "{} has a context already, and a snapshot makes a new one: give another folder",
                 place.display()
             )));
         }
@@ -397,6 +397,10 @@ fn check_parts(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
         let what =
             if own.is_irmin { "a store of Irmin knows its own" } else { "the trace has none" };
         return Err(Error::invalid(format!("--lower is of a context, and {what}: leave it out")));
+    }
+    if arguments.snapshot.is_some() && own.is_irmin {
+        let detail = "--snapshot makes a new store, and the one at --store is Irmin's, which is only read: leave it out";
+        return Err(Error::invalid(detail.to_owned()));
     }
     own.check(&arguments.settings)?;
     let beside = parts(arguments.beside.as_deref())?;

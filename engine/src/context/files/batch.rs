@@ -481,8 +481,8 @@ impl Written {
             let small = if node.leads_on() { SMALL_BODY } else { MIDDLING_BODY };
             let is_kept = is_hot
                 || matches!(node.body, Body::Branch(_))
-                || pack.objects.has_room()
-                || node.weight() > small;
+                || node.weight() > small
+                || pack.objects.has_room(base.offset);
             if is_kept {
                 pack.objects.insert(base.offset, Kept::new(&mut node, &mut scratch));
             }

@@ -692,7 +692,7 @@ impl Load for Pack {
                 // What leads further is passed often, and worth a node; a small one once that shows.
                 let leads = matches!(found, Some((_, Slot::StoredNode(_))));
                 let size = record.body.len();
-                let at_once = leads && size > SMALL_BODY || self.objects.has_room();
+                let at_once = leads && size > SMALL_BODY || self.objects.has_room(offset);
                 let when_again = leads || size > MIDDLING_BODY;
                 if !(at_once || when_again && self.recent_nodes.again(offset)) {
                     return Ok(Scan::Slot(found));

@@ -303,9 +303,15 @@ pub(crate) fn expect_room(disk: &dyn Disk, store: u64, epoch: u64) -> Result<()>
              history: give another folder, or remove what is there if nobody needs it"
         )));
     }
-    if store_of_all(disk, &chunks)?.is_some_and(|found| found != store) {
+    expect_own(disk, store)
+}
+
+/// `Invalid` when the folder of `disk` has chunks of another store than `store`.
+pub(crate) fn expect_own(disk: &dyn Disk, store: u64) -> Result<()> {
+    if owner(disk)?.is_some_and(|found| found != store) {
         return Err(Error::invalid(format!(
-            "the chunks in {root} belong to another store: give a folder of its own"
+            "the chunks in {} belong to another store: give a folder of its own",
+            disk.root()
         )));
     }
     Ok(())

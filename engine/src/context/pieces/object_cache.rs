@@ -257,10 +257,13 @@ impl<T: Held> ObjectCache<T> {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether what is kept takes nothing else's place, but for that of its own set.
-    #[inline]
-    pub(crate) fn has_room(&self) -> bool {
+    /// Whether what is kept for this offset takes nothing else's place, now or soon.
+    pub(crate) fn has_room(&self, offset: u64) -> bool {
         self.bytes() < self.budget_bytes - self.budget_bytes / 8
+            && self.set(offset).is_some_and(|(set, _)| {
+                let set = lock(set);
+                set.ways.iter().any(|way| way.offset == 0)
+            })
     }
 }
 

@@ -13,6 +13,7 @@ use super::collection::Keep;
 use super::tip::{Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Control, Row, State};
+use crate::context::files::hash_index::HashIndex;
 use crate::context::files::pack::Pack;
 use crate::context::files::volume::{self, NotCopied};
 use crate::context::hash::CommitHash;
@@ -117,19 +118,23 @@ impl Store {
             })
     }
 
-    /// An error when a chunk is below that is not there, another store's, or damaged at its beginning or its end, so that
-    /// what is made of all chunks could not be made.
-    pub(super) fn expect_below(&self) -> Result<()> {
+    /// An error when a chunk is below that is not there, or another store's, or where objects are indexed damaged at its
+    /// beginning or its end, so that `index`, which is made of all chunks, could not be made.
+    pub(super) fn expect_below(&self, index: &HashIndex) -> Result<()> {
         for chunk in self.pack.chunks().iter().filter(|chunk| chunk.is_lower()) {
             let found = self
                 .pack
                 .read_opening(chunk)
                 .and_then(|opening| self.pack.read_end(chunk).map(|_| opening));
-            found.map_err(|error| {
-                error.context(
-                    "the index cannot be made again without all that is in the lower folder, and stays as it is",
-                )
-            })?;
+            match found {
+                // What commits say may be whole all the same.
+                Err(error) if error.kind() == Kind::Corrupt && !index.keeps_objects() => {}
+                found => found.map(drop).map_err(|error| {
+                    error.context(
+                        "the index cannot be made again without all that is in the lower folder, and stays as it is",
+                    )
+                })?,
+            }
         }
         Ok(())
     }
@@ -152,11 +157,15 @@ impl Store {
     }
 
     /// `Invalid` when `lower` is not the folder of this store, or has not what was moved last.
-    fn expect_own(&self, control: &Control, lower: &dyn Disk) -> Result<()> {
+    fn expect_own(&self, control: &Control, lower: &dyn Disk, to: State) -> Result<()> {
         let (store, epoch) = (control.store, control.epoch);
         let last = control.chunks.iter().rfind(|row| row.state == State::Lower);
         if last.is_some_and(|row| volume::is_of(lower, store, epoch, row.number)) {
             return Ok(());
+        }
+        if to == State::Whole {
+            // A clearing leaves what is below, of which nothing is to come back.
+            return volume::expect_own(lower, store);
         }
         volume::expect_room(lower, store, epoch)?;
         self.expect_archive(control, lower)
@@ -189,7 +198,7 @@ impl Store {
             let has_moved = to == State::Whole && writer.moved == Some((writer.control.epoch, to));
             if most > 0 && !has_moved {
                 // That all is there already, or came back, is said of the right folder alone.
-                self.expect_own(&writer.control, &*lower)?;
+                self.expect_own(&writer.control, &*lower, to)?;
             }
             return Ok(0);
         }

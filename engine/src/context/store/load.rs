@@ -543,7 +543,7 @@ impl Store {
     pub(super) fn index(&self) -> Result<MutexGuard<'_, HashIndex>> {
         let mut index = lock(&self.index);
         if index.is_behind() {
-            self.expect_below()?;
+            self.expect_below(&index)?;
             index.start_again(self.nothing())?;
             self.catch_up(&mut index)?;
         }

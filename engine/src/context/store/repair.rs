@@ -54,8 +54,8 @@ pub struct RepairedContext {
     pub damage: Vec<String>,
     /// What is not there, a sentence each: chunks, of the lower folder too.
     pub missing: Vec<String>,
-    /// Bytes behind the last batch, which the next opening would have removed: of a commit that was cut off and never
-    /// acknowledged. They are no damage.
+    /// Bytes behind the last batch, which the next opening would have removed: what a commit or a change of a branch leaves
+    /// that is cut off. Nothing says that it was ever acknowledged, so it counts as no damage.
     pub unfinished: Vec<String>,
 }
 

@@ -400,7 +400,7 @@ impl Store {
     }
 
     pub(super) fn remake(&self, index: &mut HashIndex, why: &str) -> Result<()> {
-        self.expect_below()?;
+        self.expect_below(index)?;
         index.warn(format!("the index is made from the pack again: {why}"));
         self.start_again(index)
     }
@@ -424,7 +424,7 @@ impl Store {
         self.tip()?;
         let index = Arc::clone(&self.index);
         let mut index = lock(&index);
-        self.expect_below()?;
+        self.expect_below(&index)?;
         self.start_again(&mut index)?;
         drop(index);
         self.checkpoint()

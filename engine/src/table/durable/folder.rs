@@ -273,11 +273,17 @@ pub fn remove(disk: &dyn Disk, is_held: &dyn Fn() -> Result<()>) -> Result<()> {
     is_held()?;
     // It says that log and checkpoint are nothing. A full disk may have no room for it, and then they go all the same.
     let _ = disk.open(&half_copied, Mode::Create, Access::Buffered);
+    // So that no power cut leaves the mark alone beside log and checkpoint.
+    disk.sync_directory("")?;
     disk.rename(SESSION, &mark)?;
     // Before anything goes: else a power cut could bring back a session without its files.
     disk.sync_directory("")?;
     for folder in ["", LOG, SNAPSHOTS, SEGMENTS] {
-        let mut names = own_names(disk, folder)?;
+        let mut names = match own_names(disk, folder) {
+            // It is a file, of somebody's.
+            Err(error) if error.kind() == Kind::Invalid => continue,
+            names => names?,
+        };
         names.retain(|name| ![&mark, &half_copied].contains(&name));
         if folder.is_empty() {
             names.iter().try_for_each(|name| gone(name))?;

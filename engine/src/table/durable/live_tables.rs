@@ -449,9 +449,13 @@ impl LiveTables {
                 // What there is of it is for dropping tables.
                 return self.reserve.beside(|| self.log_as_it_is(parts.clone()));
             }
-            let (at, was_given) = self.give(|| self.log_as_it_is(parts.clone()))?;
+            // Of several at once the first has it: what is left is for the checkpoint.
+            let is_whole = || self.reserve.is_whole();
+            let (at, was_given) = self.give_if(is_whole, || self.log_as_it_is(parts.clone()))?;
             if was_given {
                 self.makes_room.store(true, Ordering::Release);
+                // Merges of the next update may come before the checkpoint.
+                self.keep_reserve();
             }
             Ok(at)
         })
@@ -460,8 +464,16 @@ impl LiveTables {
     /// Does `write`, once more with the room of the reserve where it finds none; whether it had that. Where it finds none
     /// either, the reserve is made again at once, before others take the room.
     fn give<T>(&self, write: impl FnMut() -> Result<T>) -> Result<(T, bool)> {
+        self.give_if(|| true, write)
+    }
+
+    fn give_if<T>(
+        &self,
+        is_there: impl FnOnce() -> bool,
+        write: impl FnMut() -> Result<T>,
+    ) -> Result<(T, bool)> {
         // A sync that failed for want of room has ended the session's writing.
-        let may = || self.store.is_sound() && self.store.check_lock().is_ok();
+        let may = || self.store.is_sound() && self.store.check_lock().is_ok() && is_there();
         let outcome = self.reserve.give(may, write);
         if outcome.as_ref().is_err_and(Error::is_no_space) {
             self.keep_reserve();

@@ -8,7 +8,7 @@ use crate::table::durable::folder;
 impl Session {
     /// Removes the session, which this handle, or the one that it is a clone of, has [made](Session::create), with all that
     /// was written to it since: for a host that made it for what came to nothing, as an import of a damaged file. The folder
-    /// stays, with whatever else is in it. Three syncs of folders. Tables and views that are still held give `Closed`.
+    /// stays, with whatever else is in it. Four syncs of folders. Tables and views that are still held give `Closed`.
     ///
     /// The lock is held until all is gone, so nothing of another process is ever removed: `Poisoned` when the folder is
     /// another's by now, as after it was moved away, and `Closed` when the session was closed, since others may have opened it

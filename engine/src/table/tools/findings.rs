@@ -26,6 +26,8 @@ impl Report {
     pub(super) fn add(&mut self, file: &str, error: &Error, user: &User) {
         if error.kind() == Kind::Version {
             self.newer.get_or_insert_with(|| error.detail().to_owned());
+            // It is no damage.
+            return;
         }
         self.findings.push(match self.advice {
             Some(advice) => Finding::advising(file, error, user, advice),

@@ -50,7 +50,7 @@ impl Default for Known {
 
 impl From<HashVector> for Known {
     fn from(vector: HashVector) -> Known {
-        if vector.is_whole {
+        if vector.is_whole && !vector.hashes.is_empty() {
             return Known::Shared(vector.hashes, Vec::new());
         }
         Known::Own(vector.hashes.to_vec())
@@ -155,9 +155,10 @@ impl Known {
                     *known = hash;
                 }
             }
-            Known::Shared(_, fresh) => match place_of(fresh, index) {
+            Known::Shared(all, fresh) => match place_of(fresh, index) {
                 Ok(place) => fresh[place].1 = hash,
-                Err(place) => fresh.insert(place, (index as u32, hash)),
+                Err(place) if index < all.len() => fresh.insert(place, (index as u32, hash)),
+                Err(_) => {}
             },
         }
     }
@@ -337,6 +338,19 @@ mod tests {
             assert_eq!(shared.is_whole(), own.is_whole(), "round {round}");
             assert_eq!(vector.hashes(), hashes(vector.hashes().len() as u8), "it stays as it was");
         }
+    }
+
+    /// A record that is made up may be of a directory without entries.
+    #[test]
+    fn a_vector_of_nothing_takes_no_hash() {
+        let mut hashes = Hashes::default();
+        hashes.put(Known::from(HashVector::new(&[])));
+        hashes.insert(0);
+        hashes.forget(0);
+        assert_eq!(hashes.take(1).to_vec(), [UNKNOWN]);
+        let mut shared = Known::from(HashVector::new(&self::hashes(2)));
+        shared.set(2, UNKNOWN);
+        assert_eq!(shared.to_vec(), self::hashes(2));
     }
 
     #[test]

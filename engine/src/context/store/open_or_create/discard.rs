@@ -78,8 +78,12 @@ impl Lock for MakersLock {
 
 /// Has a store in the root folder of `disk` whose creation failed be none, under the lock that it was made with: one more
 /// creation begins anew. Best effort, since what failed is what is told.
-pub(crate) fn retract(disk: &dyn Disk, made_under: &dyn Lock) {
+pub(crate) fn retract(disk: &Arc<dyn Disk>, made_under: &dyn Lock) {
     if made_under.check().is_err() || !disk.exists(paths::CONTROL).unwrap_or(false) {
+        return;
+    }
+    // First, since an index without a control file is somebody's.
+    if remove_index(disk).is_err() {
         return;
     }
     let unmade = format!("{}{}", paths::CONTROL, replace::SUFFIX);
