@@ -118,23 +118,21 @@ impl Store {
             })
     }
 
-    /// An error when a chunk is below that is not there, or another store's, or where objects are indexed damaged at its
-    /// beginning or its end, so that `index`, which is made of all chunks, could not be made.
+    /// An error when a chunk is below that is not there, another store's, or damaged at its beginning, or at its end where
+    /// objects are indexed, so that `index`, which is made of all chunks, could not be made.
     pub(super) fn expect_below(&self, index: &HashIndex) -> Result<()> {
         for chunk in self.pack.chunks().iter().filter(|chunk| chunk.is_lower()) {
-            let found = self
-                .pack
-                .read_opening(chunk)
-                .and_then(|opening| self.pack.read_end(chunk).map(|_| opening));
-            match found {
-                // What commits say may be whole all the same.
-                Err(error) if error.kind() == Kind::Corrupt && !index.keeps_objects() => {}
-                found => found.map(drop).map_err(|error| {
-                    error.context(
-                        "the index cannot be made again without all that is in the lower folder, and stays as it is",
-                    )
-                })?,
-            }
+            let found =
+                self.pack.read_opening(chunk).and_then(|_| match self.pack.read_end(chunk) {
+                    // What commits say may be whole all the same.
+                    Err(error) if error.kind() == Kind::Corrupt && !index.keeps_objects() => Ok(()),
+                    end => end.map(drop),
+                });
+            found.map_err(|error| {
+                error.context(
+                    "the index cannot be made again without all that is in the lower folder, and stays as it is",
+                )
+            })?;
         }
         Ok(())
     }
