@@ -35,6 +35,7 @@ await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
 const address = `http://127.0.0.1:${server.address().port}`;
 const browser = await chromium.launch({ executablePath: process.env.VARVITE_CHROMIUM, args: ["--no-sandbox"] });
 const context = await browser.newContext();
+context.setDefaultTimeout(180_000);
 
 async function opened() {
   const page = await context.newPage();
@@ -121,6 +122,7 @@ async function demo() {
   let views = 0;
   for (const [width, colorScheme] of [[1280, "light"], [390, "light"], [1280, "dark"], [390, "dark"]]) {
     const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
+    page.setDefaultTimeout(180_000);
     const errors = [];
     page.on("pageerror", (error) => errors.push(error));
     await page.goto(`${address}/demo/checker.html`);
@@ -152,13 +154,13 @@ async function demo() {
   return views;
 }
 
-/** The browser closes the files of a worker that ended a moment later. */
+/** The browser closes the files of a worker that ended a moment later: on a busy machine, some seconds. */
 async function retried(page) {
   for (let attempt = 0; ; attempt++) {
     try {
       return await run(page, "read");
     } catch (error) {
-      if (attempt === 20 || !/is open in another tab/.test(error.message)) throw error;
+      if (attempt === 600 || !/is open in another tab/.test(error.message)) throw error;
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
   }

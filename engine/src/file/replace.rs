@@ -50,11 +50,7 @@ pub fn remove_leftovers(
 /// failed: then either may be found after a crash, though the new one is found now.
 pub fn replace(disk: &Arc<dyn Disk>, path: &str, bytes: &[u8]) -> Result<()> {
     let mut replacement = Replacement::begin(disk, path, Access::Buffered)?;
-    // A disk that panics is not asked to remove it: a second panic while unwinding would end the process.
-    replacement.finished = true;
-    let written = replacement.file.write_at(0, bytes);
-    replacement.finished = false;
-    written?;
+    replacement.write(bytes)?;
     replacement.finish()
 }
 
@@ -123,6 +119,15 @@ impl Replacement {
             file,
             finished: false,
         })
+    }
+
+    /// Writes all that it is to have. A disk that panics is not asked to remove it: a second panic while unwinding would
+    /// end the process.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.finished = true;
+        let written = self.file.write_at(0, bytes);
+        self.finished = false;
+        written
     }
 
     /// The file to write to. It is not synced by the caller.

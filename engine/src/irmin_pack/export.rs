@@ -416,7 +416,7 @@ impl Export {
         let (dict_end, pack_end) = (self.dict.end(), self.pack.end());
         let control = Control::of_one_chunk(5, dict_end, pack_end, Status::Fresh);
         let mut replacement = Replacement::begin(target, CONTROL, Access::Buffered)?;
-        replacement.file().write_at(0, &control.encode())?;
+        replacement.write(&control.encode())?;
         replacement.sync()?;
         replacement.rename().map_err(|refused| refused.error)?;
         target.sync_directory("").inspect_err(|_| {

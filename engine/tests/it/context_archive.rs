@@ -774,12 +774,13 @@ fn a_whole_index_is_not_thrown_away_where_the_lower_folder_is_another() {
         store.close().unwrap();
         let [first, second, last] = &packs(&lower)[..] else { panic!("three") };
         let end = lower.bytes(second).unwrap().len() - 5;
-        // Where its end is damaged the commits are whole, and an index may have those alone.
+        // Where its opening or its end is damaged the commits are whole, and an index may have those alone.
         let of_end = (index == Index::Always).then_some(Kind::Corrupt);
         let folders = [
             (Arc::clone(&foreign), Some(Kind::Invalid)),
             (with(&lower, first, None), Some(Kind::Missing)),
             (flipped(&lower, last, 20), Some(Kind::Corrupt)),
+            (flipped(&lower, second, 80), of_end),
             (flipped(&lower, second, end), of_end),
         ];
         for (folder, kind) in folders {

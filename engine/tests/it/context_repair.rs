@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use varvite::context::{CommitHash, Index, Options, RepairedContext, Store};
-use varvite::disk::sim::{Crash, SimDisk};
+use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
 use varvite::raw::format::checksum::stored;
 use varvite::{Kind, Result};
@@ -466,7 +466,6 @@ fn a_repair_that_was_killed_leaves_no_store_that_looks_sound() {
 
 #[test]
 fn a_disk_that_fails_ends_the_repair() {
-    use varvite::disk::sim::Fault;
     let (disk, commits) = branched(Index::Minimal);
     let mut failed = 0;
     for n in 1..400 {
@@ -481,4 +480,32 @@ fn a_disk_that_fails_ends_the_repair() {
         }
     }
     assert!(failed > 10, "{failed}");
+}
+
+#[test]
+fn where_a_repair_failed_another_one_succeeds_or_says_what_to_remove() {
+    let (disk, commits) = branched(Index::Minimal);
+    let (mut again, mut refused) = (0, 0);
+    for n in 1..10_000 {
+        let target = SimDisk::new(78);
+        target.fail_at(n, Fault::Any);
+        let outcome = repair_to(&disk, None, &target);
+        if target.calls().of(Fault::Any) < n {
+            break;
+        }
+        if outcome.is_ok() {
+            continue;
+        }
+        match repair_to(&disk, None, &target) {
+            Ok(found) => {
+                assert_eq!(kept(&found, &target, &commits), [true; 6]);
+                again += 1;
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("remove the folder"), "{n}: {error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(again > 10 && refused > 10, "{again} succeeded, {refused} were refused");
 }

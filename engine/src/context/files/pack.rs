@@ -40,7 +40,7 @@ use crate::format::hash::combine;
 use crate::sync::{AtomicU64, Mutex, lock};
 
 /// Bytes read at first past the page cache: most records are shorter.
-const GUESS: usize = record::SCRATCH;
+const GUESS: usize = 960;
 
 /// Bytes read at first for a hash: most of those asked for are of small directories.
 const GUESS_HASH: usize = 256;

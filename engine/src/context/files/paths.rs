@@ -17,9 +17,10 @@ pub(crate) const IMPORT: &str = "import";
 /// Folder of the index.
 pub(crate) const INDEX: &str = "index";
 
-/// Whether a store replaces a file of this name whole: a chunk by the same bytes, for a name that is durable.
+/// Whether a store replaces a file of this name whole: a chunk by the same bytes, for a name that is durable; the control
+/// file of one that a repair makes, where its creation failed.
 pub(crate) fn is_replaced(name: &str) -> bool {
-    name == CONTROL || name == IMPORT || parse_chunk(name).is_some()
+    [CONTROL, IMPORT, HALF_MADE].contains(&name) || parse_chunk(name).is_some()
 }
 
 /// Chunk `number` of the pack in `epoch`, as it was written.

@@ -174,7 +174,7 @@ impl KeptLeaf {
     }
 
     /// A leaf with the hash `hash` whose full record, at `at`, has the entries `entries`, without a node on the way; none
-    /// of one that [`KeptLeaf::new`] would not keep. `Corrupt` as [`entry::take_leaf`].
+    /// where there are more of them than may be kept, or a flat one leads on. `Corrupt` as [`entry::take_leaf`].
     pub(crate) fn read(
         mut entries: Decoder<'_>,
         at: u64,

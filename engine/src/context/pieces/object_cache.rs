@@ -321,6 +321,27 @@ mod tests {
     }
 
     #[test]
+    fn it_has_room_while_bytes_and_a_place_are_free() {
+        // Large ones take the bytes long before the places, small ones the places.
+        for (hashes, by_bytes) in [(32, true), (1, false)] {
+            let cache: ObjectCache<HashVector> = ObjectCache::new(1 << 20);
+            let mut offset = 0;
+            while cache.has_room(offset + 1) {
+                offset += 1;
+                cache.insert(offset, HashVector::new(&vec![[7; 32]; hashes]));
+            }
+            let is_full = cache.bytes() >= cache.budget_bytes - cache.budget_bytes / 8;
+            assert_eq!(is_full, by_bytes, "{} of {} bytes", cache.bytes(), cache.budget_bytes);
+            let kept = (1..=offset).filter(|offset| cache.get(*offset).is_some()).count() as u64;
+            assert_eq!(kept, offset, "nothing gave its place");
+        }
+        for budget in 0..4_000 {
+            let cache: ObjectCache<HashVector> = ObjectCache::new(budget);
+            assert_eq!(cache.has_room(7), !cache.sets.is_empty(), "{budget} bytes");
+        }
+    }
+
+    #[test]
     fn what_is_dear_outlives_what_is_not_and_gives_way_to_its_like() {
         let hashes = || HashVector::new(&[[7; 32]; 32]);
         let cache: ObjectCache<HashVector> = ObjectCache::new(1 << 20);

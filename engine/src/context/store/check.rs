@@ -47,6 +47,8 @@ struct Chunks<'a> {
     /// The first and the last commit that it has passed in the newest of these; 0 for none.
     first: u64,
     last: u64,
+    /// Where those begin of which something was found.
+    told: Vec<u64>,
 }
 
 impl<'a> Chunks<'a> {
@@ -89,7 +91,9 @@ impl<'a> Chunks<'a> {
             }
             left.push((chunk, Some((opening, end))));
         }
-        (Chunks { store, left, first: 0, last: 0 }, errors)
+        let told = left.iter().filter(|(_, ends)| ends.is_none()).map(|(chunk, _)| chunk.base);
+        let told = told.collect();
+        (Chunks { store, left, first: 0, last: 0, told }, errors)
     }
 
     /// The next older commit is at `offset`; 0 when there is none. Gives what chunks say otherwise.
@@ -104,10 +108,14 @@ impl<'a> Chunks<'a> {
             let ends_otherwise =
                 |end: Seal| is_whole && (end.first_commit, end.last_commit) != found;
             if let Some((opening, end)) = ends {
-                if horizon.standing(opening.last_commit) != offset {
-                    errors.push(wrong(&chunk, "an opening that names the commit before it"));
-                } else if end.is_some_and(ends_otherwise) {
+                let expected = if horizon.standing(opening.last_commit) != offset {
+                    Some("an opening that names the commit before it")
+                } else {
                     let expected = "an end that names the first and the last commit in it";
+                    end.is_some_and(ends_otherwise).then_some(expected)
+                };
+                if let Some(expected) = expected {
+                    self.told.push(chunk.base);
                     errors.push(wrong(&chunk, expected));
                 }
             }
@@ -230,9 +238,6 @@ impl Store {
         let pack = &self.pack.uncached(&self.options);
         let end = self.place();
         let (mut chunks, errors) = Chunks::of(self, pack, true);
-        let is_told =
-            |(chunk, ends): &(Arc<Chunk>, Option<Ends>)| ends.is_none().then_some(chunk.base);
-        let told: Vec<u64> = chunks.left.iter().filter_map(is_told).collect();
         errors.into_iter().try_for_each(&mut *found)?;
         let mut offset = self.newest_commit();
         while offset != 0 {
@@ -240,6 +245,7 @@ impl Store {
                 Ok((_, body)) => self.commit_before(&body),
                 // What is before it nobody knows.
                 Err(error) => {
+                    chunks.told.extend(pack.chunk(offset).map(|chunk| chunk.base));
                     found(self.judged(error))?;
                     break;
                 }
@@ -250,7 +256,7 @@ impl Store {
         if offset == 0 {
             chunks.pass(0).into_iter().try_for_each(&mut *found)?;
         }
-        self.check_batches(pack, end, |base| !told.contains(&base), found)
+        self.check_batches(pack, end, |base| !chunks.told.contains(&base), found)
     }
 
     /// Calls `found` where what a chunk has up to `end` is not as it was written, be it nothing that a commit needs: its

@@ -310,7 +310,7 @@ impl Scrub {
             self.keep_logged(meta, &user);
         }
         (self.unfinished, self.unread) = (report.log_unfinished.take(), None);
-        if report.findings.is_empty() {
+        if report.findings.is_empty() && report.newer.is_none() {
             self.forget_unlogged();
         }
         self.newer = report.newer.take().map(|detail| Error::new(Kind::Version, detail));
