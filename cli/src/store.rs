@@ -2,4 +2,5 @@
 
 pub mod context;
 pub mod folder;
+pub mod noted;
 pub mod tables;

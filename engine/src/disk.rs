@@ -127,6 +127,13 @@ pub trait Disk: Send + Sync + Debug {
         copy_to(&self.open(from, Mode::Read, Access::Buffered)?, target, to)
     }
 
+    /// Gives the file `from` of the operating system the further name `to` in here, as [`Disk::link_or_copy_to`] does; `None`
+    /// where this is no folder of that system, as here.
+    fn link_in(&self, from: &std::path::Path, to: &str) -> Result<Option<Linked>> {
+        let _ = (from, to);
+        Ok(None)
+    }
+
     /// The root in the operating system's tree of folders, if it is there.
     fn folder(&self) -> Option<&std::path::Path> {
         None

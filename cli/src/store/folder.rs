@@ -13,6 +13,7 @@ use varvite::format::header::{FileKind, Header, LENGTH};
 use varvite::irmin_pack as irmin;
 use varvite::{Error, Kind, Result};
 
+use crate::store::noted::Noted;
 use crate::system::volume;
 
 /// The folder as a disk; `Missing` without it.
@@ -36,26 +37,23 @@ pub struct Target {
     folder: PathBuf,
     /// The folders that were made for it, the outermost last.
     made: Vec<PathBuf>,
-    /// Whether nothing was in it.
-    was_empty: bool,
-    /// Whether a process has made a store in it before, or begun to.
-    had_lock: bool,
+    /// What is made in it.
+    noted: Option<Arc<Noted>>,
 }
 
 impl Target {
     /// The folder, and the disk in it.
-    pub fn create(folder: &Path) -> Result<(Self, Arc<OsDisk>)> {
+    pub fn create(folder: &Path) -> Result<(Self, Arc<Noted>)> {
         expect_no_dead_link(folder)?;
         let is_new = |it: &&Path| !it.as_os_str().is_empty() && !it.exists();
         let made = folder.ancestors().take_while(is_new).map(Path::to_owned).collect();
-        let was_empty = match fs::read_dir(folder) {
-            Ok(mut names) => names.next().is_none(),
-            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-        };
-        let had_lock = folder.join(LOCK).exists();
-        let target = Target { folder: folder.to_owned(), made, was_empty, had_lock };
+        let mut target = Target { folder: folder.to_owned(), made, noted: None };
         match OsDisk::create(folder) {
-            Ok(disk) => Ok((target, disk)),
+            Ok(disk) => {
+                let noted = Arc::new(Noted::new(disk));
+                target.noted = Some(Arc::clone(&noted));
+                Ok((target, noted))
+            }
             Err(error) => {
                 target.give_up();
                 Err(error)
@@ -70,10 +68,10 @@ impl Target {
         }
     }
 
-    /// The same, and nothing of what did not come to be a store, as on a full disk: somebody would take it for a damaged
-    /// one. What has become a store stays, whoever has made it, so does all in a folder that had anything in it before, and
-    /// so does what another process makes here, because of which this one has failed or not: a store that this process has
-    /// made whole is removed by who holds it ([`crate::store::tables::remove_new`], [`crate::store::context::remove_new`]).
+    /// The same, and nothing of what this process has made there and did not come to be a store, as on a full disk: somebody
+    /// would take it for a damaged one. What has become a store stays, whoever has made it, and so does what others have put
+    /// there: a store that this process has made whole is removed by who holds it ([`crate::store::tables::remove_new`],
+    /// [`crate::store::context::remove_new`]).
     pub fn take_back(self, error: &Error) {
         self.remove_parts(error);
         self.give_up();
@@ -82,27 +80,15 @@ impl Target {
     fn remove_parts(&self, error: &Error) {
         // Asked for while it is full.
         volume::look();
-        if matches!(error.kind(), Kind::Locked | Kind::Exists) || !self.was_empty && self.had_lock {
-            return;
-        }
         let is_store = || ["session", "control"].iter().any(|it| self.folder.join(it).exists());
-        if is_store() {
+        // Whoever makes a store leaves the file of its lock.
+        if error.kind() == Kind::Locked || is_store() || !self.folder.join(LOCK).exists() {
             return;
         }
-        // Whoever makes a store leaves the file of its lock. Before there is one, this process has made nothing here, and
-        // others may have moved chunks here.
-        if !self.folder.join(LOCK).exists() {
-            return;
-        }
-        // Whoever has it makes a store here. Without it nothing is removed.
+        // Whoever has it makes a store here, of what was there before, too. Without it nothing is removed.
         let Ok(_held) = held(&self.folder) else { return };
-        if is_store() {
-            return;
-        }
-        if self.was_empty {
-            remove_parts(&self.folder);
-        } else {
-            let _ = fs::remove_file(self.folder.join(LOCK));
+        if let Some(noted) = self.noted.as_ref().filter(|_| !is_store()) {
+            noted.take_back(LOCK);
         }
     }
 }
@@ -132,49 +118,6 @@ pub fn expect_no_dead_link(folder: &Path) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-/// Removes what a store has that is only being made. What says so of the rest comes last, and so does what keeps others
-/// from making one here. What went wrong before is what is told, so nothing is said of what cannot be removed.
-fn remove_parts(folder: &Path) {
-    let inside = |folder: &Path| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect::<Vec<_>>()
-    };
-    for name in ["log", "segments", "snapshots"] {
-        let below = folder.join(name);
-        for file in inside(&below) {
-            let _ = fs::remove_file(file);
-        }
-        let _ = fs::remove_dir(below);
-    }
-    // That is a session; what somebody else has put into a folder of that name stays.
-    let index = folder.join("index");
-    if index.is_dir() {
-        let _ = fs::remove_file(index.join("session"));
-        remove_parts(&index);
-        let _ = fs::remove_dir(index);
-    }
-    let is_chunk = |file: &PathBuf| {
-        file.extension().is_some_and(|it| ["pack", "hashes"].iter().any(|known| it == *known))
-    };
-    for file in inside(folder).into_iter().filter(is_chunk) {
-        let _ = fs::remove_file(file);
-    }
-    for name in [
-        "checkpoint",
-        "checkpoint.tmp",
-        "in-doubt.tmp",
-        "control.tmp",
-        "half-made.tmp",
-        "half-copied.tmp",
-        "session.tmp",
-        "half-made",
-        "reserve",
-        LOCK,
-    ] {
-        let _ = fs::remove_file(folder.join(name));
-    }
 }
 
 /// Refuses to make a store in `target` when that is in the store `source`, which stays as it is.
@@ -300,49 +243,74 @@ pub fn temporary_in(folder: &Path) -> Result<tempfile::TempDir> {
 
 #[cfg(test)]
 mod tests {
+    use varvite::disk::{Access, Mode};
+
     use super::*;
 
-    /// What stays in a folder that was empty when a copy into it began, and in which another process has begun one since.
+    fn make(disk: &Noted, names: &[&str]) {
+        for name in names {
+            disk.open(name, Mode::Create, Access::Buffered).expect("it is new");
+        }
+    }
+
+    /// What stays in a folder in which this process has begun to make a store, and others have put something.
     fn left(error: &Error, is_held: bool) -> Vec<String> {
         let temporary = tempfile::tempdir().expect("a folder");
         let folder = temporary.path().join("o");
         let (target, disk) = Target::create(&folder).expect("it is made");
         let other = OsDisk::new(&folder).expect("it is there");
+        if is_held {
+            // It has gone from this one.
+            other.lock(LOCK, "another").expect("nobody else has it");
+        } else {
+            disk.lock(LOCK, "this").expect("nobody else has it");
+        }
         let held = is_held.then(|| other.lock(LOCK, "another").expect("nobody else has it"));
-        for name in ["half-made", "0000-000000.pack", LOCK] {
-            if name != LOCK || !is_held {
-                fs::write(folder.join(name), "of another").expect("it has room");
-            }
+        disk.create_directory("segments").expect("it has room");
+        make(&disk, &["half-made.tmp", "0000-000000.pack", "segments/1.segment", "replaced"]);
+        disk.rename("half-made.tmp", "half-made").expect("it is there");
+        for name in ["0000-000007.pack", "reserve", "segments/2.segment", "replaced"] {
+            let _ = fs::remove_file(folder.join(name));
+            fs::write(folder.join(name), "of another").expect("it has room");
         }
         target.take_back(error);
         drop(held);
-        let mut names = disk.list("").unwrap_or_default();
-        names.sort_unstable();
+        let mut names = other.list("").expect("it stays");
+        names.extend(other.list("segments").expect("it stays"));
         names
     }
 
     #[test]
     fn what_another_process_makes_in_the_same_folder_is_not_taken_back() {
         let full = || Error::io("write", "it", std::io::ErrorKind::StorageFull.into());
-        let all = ["0000-000000.pack", "half-made", "lock"];
+        let all =
+            ["0000-000000.pack", "0000-000007.pack", "half-made", "lock", "replaced", "reserve"];
+        let all = [&all[..], &["segments", "1.segment", "2.segment"]].concat();
         assert_eq!(left(&full(), true), all);
         let refused = |kind| Error::new(kind, "another makes one there");
         assert_eq!(left(&refused(Kind::Locked), true), all);
         // Between two of its steps, too.
-        for kind in [Kind::Locked, Kind::Exists] {
-            assert_eq!(left(&refused(kind), false), all);
+        assert_eq!(left(&refused(Kind::Locked), false), all);
+        let others = ["0000-000007.pack", "replaced", "reserve", "segments", "2.segment"];
+        for error in [full(), refused(Kind::Corrupt), refused(Kind::Invalid)] {
+            assert_eq!(left(&error, false), others);
         }
-        assert_eq!(left(&full(), false), [""; 0]);
     }
 
+    /// Those of a store whose folder is moved there, because of which the creation was refused.
     #[test]
     fn chunks_that_came_before_anything_was_made_are_not_taken_back() {
-        let temporary = tempfile::tempdir().expect("a folder");
-        let (target, _) = Target::create(temporary.path()).expect("it is there");
-        let chunk = temporary.path().join("0000-000000.pack");
-        fs::write(&chunk, "of another").expect("it has room");
-        target.take_back(&Error::io("read", "it", std::io::ErrorKind::Other.into()));
-        assert!(chunk.exists());
+        for is_locked in [false, true] {
+            let temporary = tempfile::tempdir().expect("a folder");
+            let (target, disk) = Target::create(temporary.path()).expect("it is there");
+            if is_locked {
+                disk.lock(LOCK, "this").expect("nobody has it");
+            }
+            let chunk = temporary.path().join("0000-000000.pack");
+            fs::write(&chunk, "of another").expect("it has room");
+            target.take_back(&Error::corrupt("it", 0, "nothing", "a chunk"));
+            assert_eq!(disk.list("").expect("it is there"), ["0000-000000.pack"]);
+        }
     }
 
     #[test]
@@ -366,8 +334,8 @@ mod tests {
     fn without_a_lock_nothing_is_taken_back() {
         let full = Error::io("write", "it", std::io::ErrorKind::StorageFull.into());
         let temporary = tempfile::tempdir().expect("a folder");
-        let (target, _) = Target::create(temporary.path()).expect("it is there");
-        fs::write(temporary.path().join("half-made"), "of another").expect("it has room");
+        let (target, disk) = Target::create(temporary.path()).expect("it is there");
+        make(&disk, &["half-made"]);
         fs::create_dir(temporary.path().join(LOCK)).expect("it has room");
         target.take_back(&full);
         assert!(temporary.path().join("half-made").exists());

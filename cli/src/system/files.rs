@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use tempfile::{TempDir, TempPath};
 use varvite::{Error, Kind, Result};
@@ -157,22 +158,26 @@ fn by_its_name(path: &Path) -> Result<File> {
     })
 }
 
-/// Which file it is, where the system tells.
+/// Which file it is, where the system tells. The number of one that was removed goes to the next one, so when it was made
+/// counts, too.
+type Identity = (u64, u64, Option<SystemTime>);
+
 #[cfg(unix)]
-fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+fn identity(metadata: &fs::Metadata) -> Identity {
     use std::os::unix::fs::MetadataExt;
-    (metadata.dev(), metadata.ino())
+    (metadata.dev(), metadata.ino(), metadata.created().ok())
 }
 
 #[cfg(not(unix))]
-fn identity(_: &fs::Metadata) -> (u64, u64) {
-    (0, 0)
+fn identity(metadata: &fs::Metadata) -> Identity {
+    (0, 0, metadata.created().ok())
 }
 
 /// A file that this process has made, to be removed if it still has its name: somebody may have put another there.
+#[derive(Debug)]
 pub struct Own {
     path: PathBuf,
-    identity: Option<(u64, u64)>,
+    identity: Option<Identity>,
 }
 
 impl Own {

@@ -372,14 +372,18 @@ impl Disk for OsDisk {
     }
 
     fn link_or_copy_to(&self, from: &str, target: &dyn Disk, to: &str) -> Result<Linked> {
-        match target.folder() {
-            Some(folder) => {
-                let name = folder.to_string_lossy().into_owned();
-                let target = OsDisk { root: folder.to_owned(), name, ring: false };
-                self.link_between(from, &target, to)
-            }
+        match target.link_in(&self.full(from)?, to)? {
+            Some(linked) => Ok(linked),
             None => super::copy_to(&self.open(from, Mode::Read, Access::Buffered)?, target, to),
         }
+    }
+
+    fn link_in(&self, from: &Path, to: &str) -> Result<Option<Linked>> {
+        let (root, file) = (from.parent(), from.file_name().and_then(|name| name.to_str()));
+        let (Some(root), Some(file)) = (root, file) else { return Ok(None) };
+        let name = root.to_string_lossy().into_owned();
+        let source = OsDisk { root: root.to_owned(), name, ring: false };
+        source.link_between(file, self, to).map(Some)
     }
 
     fn folder(&self) -> Option<&Path> {

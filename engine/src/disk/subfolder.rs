@@ -113,6 +113,10 @@ impl Disk for Subfolder {
         self.disk.link_or_copy(&self.inner(from), &self.inner(to))
     }
 
+    fn link_in(&self, from: &Path, to: &str) -> Result<Option<Linked>> {
+        self.disk.link_in(from, &self.inner(to))
+    }
+
     fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
