@@ -53,10 +53,10 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
     /// Blocks between two snapshots of a kept store
-    #[arg(long, value_name = "BLOCKS", default_value_t = 20_000)]
+    #[arg(long, value_name = "BLOCKS", default_value_t = 20_000, requires = "store", value_parser = clap::value_parser!(u64).range(1..))]
     snapshot_blocks: u64,
     /// Seconds between two snapshots of a kept store
-    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, requires = "store")]
     snapshot_seconds: u64,
     /// Write buffer of the table in KiB; a small one makes a short chain use the disk
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
