@@ -23,7 +23,6 @@ mod tests;
 mod tip;
 mod write;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::configuration::Configuration;
@@ -42,6 +41,7 @@ use crate::cache::Cache;
 use crate::disk::memory::MemoryDisk;
 use crate::disk::{Disk, Lock, entropy};
 use crate::error::{Error, Kind, Result};
+use crate::order::BTreeMap;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::trace::{self, Action, Answer, Digest};
 

@@ -3,7 +3,6 @@
 //! A call is written when it ends, so what it called stands before it. A recording that fails goes on with
 //! nothing: the store's calls never fail for it, and [`Recorder::finish`] says so.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use super::frame_builder::FrameBuilder;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Result};
 use crate::format::header::{FileKind, Header, LENGTH};
+use crate::order::BTreeMap;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// What a host gives a [`Recorder`].

@@ -9,7 +9,6 @@
 
 mod union;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use union::{UNION_RUNS_MAX, UnionRecord};
@@ -21,6 +20,7 @@ use crate::format::codec::{Decoder, Encoder};
 use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header, LENGTH, checked_body, finish_with_checksum};
 use crate::order;
+use crate::order::{BTreeMap, BTreeSet};
 use crate::table::merge::{Input, Merging, Shape};
 use crate::table::runs::blob::BlobMeta;
 use crate::table::runs::{Run, Segment, SegmentMeta};
