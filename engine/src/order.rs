@@ -80,6 +80,17 @@ fn heap_sort<T>(items: &mut [T], mut compare: impl FnMut(&T, &T) -> Ordering) {
     }
 }
 
+/// Leaves the least items, at most `count`, in any order.
+pub(crate) fn keep_least<T: Ord>(items: &mut Vec<T>, count: usize) {
+    if items.len() > count {
+        #[cfg(not(target_family = "wasm"))]
+        items.select_nth_unstable(count);
+        #[cfg(target_family = "wasm")]
+        heap_sort(items, Ord::cmp);
+        items.truncate(count);
+    }
+}
+
 /// A map; of several values of a key the last.
 pub(crate) fn map<K: Ord, V>(items: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V> {
     let mut map = BTreeMap::new();

@@ -328,6 +328,7 @@ impl Recorder {
     /// Begins a call in which the engine makes no other. One that a host's observer makes in it is the host's own.
     #[inline]
     pub(crate) fn begin_inner(&self) -> Begun {
+        there_is_one();
         let thread = self.host.thread();
         let depth = self.depth_of(thread);
         let start_ns = self.host.now_ns();
@@ -425,6 +426,7 @@ impl Recorder {
     /// Takes back what began and is no call.
     #[inline]
     pub(crate) fn forget(&self, begun: Begun) {
+        there_is_one();
         if begun.is_outer {
             self.depths.leave(begun.thread);
         }

@@ -236,8 +236,8 @@ impl Checkpoint {
     }
 
     /// Every segment that it names; one may come more than once.
-    pub fn segments(&self) -> impl Iterator<Item = &SegmentMeta> {
-        self.tables.iter().flat_map(|record| record.table.segments())
+    pub fn segments(&self) -> Box<dyn Iterator<Item = &SegmentMeta> + '_> {
+        Box::new(self.tables.iter().flat_map(|record| record.table.segments()))
     }
 }
 

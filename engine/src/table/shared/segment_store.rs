@@ -149,7 +149,7 @@ impl SegmentStore {
     }
 
     pub fn executor(&self) -> Option<&Arc<dyn Executor>> {
-        self.options.executor.as_ref()
+        if cfg!(varvite_js) { None } else { self.options.executor.as_ref() }
     }
 
     /// `Closed` once the session is.
