@@ -1,10 +1,19 @@
 //! Sorting, and maps made of what comes in any order, where it is done seldom.
 //!
 //! The library's sorts are made anew for each type, at 5 kB of WebAssembly each, and so are maps that are collected, which
-//! sort first. In a module for browsers this is a heap sort and a loop instead. Where many are sorted often, sort there.
+//! sort first. In a module for browsers this is a heap sort and a loop instead, and maps and sets of what is few are sorted lists.
+//! Where many are sorted often, sort there, and take a map of keys from the library.
+
+#[cfg(any(test, target_family = "wasm"))]
+#[cfg_attr(not(target_family = "wasm"), allow(dead_code))]
+mod vector;
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+#[cfg(not(target_family = "wasm"))]
+pub(crate) use std::collections::{BTreeMap, BTreeSet};
+
+#[cfg(target_family = "wasm")]
+pub(crate) use vector::{Map as BTreeMap, Set as BTreeSet};
 
 /// Sorts; equal items come in any order.
 #[cfg(not(target_family = "wasm"))]
@@ -18,7 +27,31 @@ pub(crate) fn sort_by<T>(items: &mut [T], compare: impl FnMut(&T, &T) -> Orderin
     heap_sort(items, compare);
 }
 
-/// The same in little code. Source: Williams 1964, with the heap made from below as Floyd does.
+/// Sorts what is few; equal items stay in their order.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) fn sort_few_by<T>(items: &mut [T], compare: impl FnMut(&T, &T) -> Ordering) {
+    items.sort_by(compare);
+}
+
+/// Sorts what is few; equal items stay in their order.
+#[cfg(target_family = "wasm")]
+pub(crate) fn sort_few_by<T>(items: &mut [T], compare: impl FnMut(&T, &T) -> Ordering) {
+    insertion_sort(items, compare);
+}
+
+/// Each item goes down to where it belongs among those before it.
+#[cfg(any(test, target_family = "wasm"))]
+fn insertion_sort<T>(items: &mut [T], mut compare: impl FnMut(&T, &T) -> Ordering) {
+    for next in 1..items.len() {
+        let mut at = next;
+        while at > 0 && compare(&items[at - 1], &items[at]).is_gt() {
+            items.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+}
+
+/// As [`sort_by`], in little code. Source: Williams 1964, with the heap made from below as Floyd does.
 #[cfg(any(test, target_family = "wasm"))]
 fn heap_sort<T>(items: &mut [T], mut compare: impl FnMut(&T, &T) -> Ordering) {
     let count = items.len();
@@ -44,6 +77,17 @@ fn heap_sort<T>(items: &mut [T], mut compare: impl FnMut(&T, &T) -> Ordering) {
             items.swap(at, child);
             at = child;
         }
+    }
+}
+
+/// Leaves the least items, at most `count`, in any order.
+pub(crate) fn keep_least<T: Ord>(items: &mut Vec<T>, count: usize) {
+    if items.len() > count {
+        #[cfg(not(target_family = "wasm"))]
+        items.select_nth_unstable(count);
+        #[cfg(target_family = "wasm")]
+        heap_sort(items, Ord::cmp);
+        items.truncate(count);
     }
 }
 
@@ -82,6 +126,20 @@ mod tests {
                 heap_sort(&mut items, |one, other| other.cmp(one));
                 expected.reverse();
                 assert_eq!(items, expected, "{count} of {kinds}, backwards");
+            }
+        }
+    }
+
+    #[test]
+    fn an_insertion_sort_sorts_and_keeps_the_order_of_equals() {
+        for count in [0, 1, 2, 3, 17, 100] {
+            for kinds in [1, 2, 7, 1 << 20] {
+                let number = |it: u64| (crate::format::hash::combine(it, kinds) % kinds, it);
+                let mut items: Vec<_> = (0..count).map(number).collect();
+                let mut expected = items.clone();
+                expected.sort_by_key(|it| it.0);
+                insertion_sort(&mut items, |one, other| one.0.cmp(&other.0));
+                assert_eq!(items, expected, "{count} of {kinds}");
             }
         }
     }

@@ -64,7 +64,8 @@ impl Raised {
     }
 }
 
-/// Has a panic, which would be a fault of varvite, thrown with its words instead of as "unreachable".
+/// Has a panic, which would be a fault of varvite, thrown with its words instead of as "unreachable": `build --words`.
+#[cfg(feature = "words")]
 #[wasm_bindgen(start)]
 pub fn start() {
     std::panic::set_hook(Box::new(|panic| wasm_bindgen::throw_str(&panic.to_string())));

@@ -5,11 +5,11 @@
 //! when none of them is left. From a general allocator each thread would have frames of its
 //! own, and the holes of those that went would be of no use for anything else.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::PAGE;
 use crate::disk::{Buffer, page_bytes};
+use crate::order::BTreeMap;
 use crate::sync::{Mutex, lock};
 
 /// Bytes of a mapping. Memory is taken only as its frames are written.
@@ -68,10 +68,12 @@ impl Frames {
 
     fn take(&self) -> Buffer {
         let mut free = lock(&self.free);
-        if let Some(mut group) = free.pieces.first_entry() {
-            let piece = group.get_mut().pop().expect("a group with a place left has pieces");
-            if group.get().is_empty() {
-                group.remove();
+        let first = free.pieces.keys().next().copied();
+        if let Some(origin) = first {
+            let group = free.pieces.get_mut(&origin).expect("it was just there");
+            let piece = group.pop().expect("a group with a place left has pieces");
+            if group.is_empty() {
+                free.pieces.remove(&origin);
             }
             return piece;
         }

@@ -198,6 +198,13 @@ impl Meter {
     }
 }
 
+/// The package for JavaScript has no observers, so that nothing is left there of what is counted for them.
+#[cfg_attr(varvite_js, inline(always))]
+#[cfg_attr(not(varvite_js), inline)]
+pub(crate) fn observing<M>(meter: Option<M>) -> Option<M> {
+    if cfg!(varvite_js) { None } else { meter }
+}
+
 /// Adds to a counter of `meter`, if there is one.
 #[inline]
 pub(crate) fn count(
@@ -205,7 +212,7 @@ pub(crate) fn count(
     counter: impl FnOnce(&Meter) -> &AtomicU64,
     by: u64,
 ) {
-    if let Some(meter) = meter {
+    if let Some(meter) = observing(meter) {
         counter(meter).fetch_add(by, Ordering::Relaxed);
     }
 }
@@ -233,7 +240,7 @@ impl Tally {
 /// Without a meter there is no tally.
 #[inline]
 pub(crate) fn count_hit(meter: Option<&Arc<Meter>>, tally: Option<&Tally>) {
-    let Some(meter) = meter else { return };
+    let Some(meter) = observing(meter) else { return };
     match tally {
         Some(tally) => tally.hits.set(tally.hits.get() + 1),
         None => {
@@ -245,7 +252,7 @@ pub(crate) fn count_hit(meter: Option<&Arc<Meter>>, tally: Option<&Tally>) {
 /// The same of one that was decoded.
 #[inline]
 pub(crate) fn count_miss(meter: Option<&Arc<Meter>>, tally: Option<&Tally>) {
-    let Some(meter) = meter else { return };
+    let Some(meter) = observing(meter) else { return };
     match tally {
         Some(tally) => tally.misses.set(tally.misses.get() + 1),
         None => {
@@ -266,15 +273,16 @@ pub(crate) struct Span<'a, M: Borrow<Meter> = Arc<Meter>, S: AsRef<[u8]> = &'sta
 }
 
 impl<'a, M: Borrow<Meter>, S: AsRef<[u8]>> Span<'a, M, S> {
-    #[inline]
+    #[cfg_attr(varvite_js, inline(always))]
+    #[cfg_attr(not(varvite_js), inline)]
     pub(crate) fn begin(
         meter: Option<M>,
         operation: Operation,
         path: &'a [S],
     ) -> Option<Span<'a, M, S>> {
-        meter.map(|meter| {
-            let observing: &Meter = meter.borrow();
-            let (before, start_ns) = (observing.cost(), observing.now_ns());
+        observing(meter).map(|meter| {
+            let counted: &Meter = meter.borrow();
+            let (before, start_ns) = (counted.cost(), counted.now_ns());
             Span { meter, operation, path, start_ns, before, tally: Tally::default() }
         })
     }

@@ -23,7 +23,6 @@ mod tests;
 mod tip;
 mod write;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::configuration::Configuration;
@@ -42,6 +41,7 @@ use crate::cache::Cache;
 use crate::disk::memory::MemoryDisk;
 use crate::disk::{Disk, Lock, entropy};
 use crate::error::{Error, Kind, Result};
+use crate::order::BTreeMap;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::trace::{self, Action, Answer, Digest};
 
@@ -278,8 +278,18 @@ impl Store {
             .expect("there is nothing that can fail")
     }
 
+    /// The store of Irmin behind this one. The package for JavaScript opens none, as it has no readers, which look up beside
+    /// the writer.
+    fn irmin(&self) -> Option<&dyn History> {
+        if cfg!(varvite_js) { None } else { self.history.as_deref() }
+    }
+
+    fn lookup(&self) -> Option<&Lookup> {
+        if cfg!(varvite_js) { None } else { self.lookup.as_ref() }
+    }
+
     fn load_from(&self) -> Arc<dyn Load> {
-        match &self.history {
+        match self.irmin() {
             Some(history) => history.load(),
             None => Arc::clone(&self.pack) as Arc<dyn Load>,
         }
@@ -306,7 +316,7 @@ impl Store {
 
     fn has(&self, commit: &CommitHash) -> Result<bool> {
         let _span = self.span(Operation::Exists);
-        match &self.history {
+        match self.irmin() {
             Some(history) => history.exists(commit),
             None => Ok(self.find_commit(commit)?.is_some_and(|offset| !self.has_collected(offset))),
         }
@@ -340,14 +350,14 @@ impl Store {
     }
 
     fn commit_entries(&self, commit: &Hash) -> Result<Entries> {
-        match &self.lookup {
+        match self.lookup() {
             Some(lookup) => lookup.commits(commit, &self.index),
             None => Ok(self.index()?.commits(commit)),
         }
     }
 
     fn object_entries(&self, hash: &Hash) -> Result<Entries> {
-        match &self.lookup {
+        match self.lookup() {
             Some(lookup) => lookup.objects(hash, &self.index),
             None => Ok(self.index()?.objects(hash)),
         }
@@ -401,7 +411,7 @@ impl Store {
     /// Whether the commit is here, or was until a collection took it. An index that was made again knows
     /// only those that are here.
     pub(crate) fn has_taken(&self, commit: &CommitHash) -> Result<bool> {
-        match &self.history {
+        match self.irmin() {
             Some(history) => history.exists(commit),
             None => Ok(self.find_commit(commit)?.is_some()),
         }
@@ -449,7 +459,7 @@ impl Store {
     /// bytes are no objects. `Invalid` with the minimal index.
     pub fn find_object(&self, hash: &TreeHash) -> Result<Option<Tree>> {
         let _span = self.span(Operation::Exists);
-        if let Some(history) = &self.history {
+        if let Some(history) = self.irmin() {
             let slot = history.object(hash)?;
             return Ok(slot.map(|slot| Tree::stored(self.configuration(), history.load(), slot)));
         }
@@ -495,7 +505,7 @@ impl Store {
 
     /// What was found wrong with the index, which was then made again.
     pub fn warnings(&self) -> Vec<String> {
-        match &self.history {
+        match self.irmin() {
             Some(history) => history.warnings(),
             None => lock(&self.index).warnings().to_vec(),
         }
@@ -528,7 +538,7 @@ impl Store {
 
     fn tree_of(&self, commit: &CommitHash) -> Result<Tree> {
         let _span = self.span(Operation::Checkout);
-        let root = match &self.history {
+        let root = match self.irmin() {
             Some(history) => history.root(commit)?,
             None => Slot::StoredNode(self.commit_at(self.commit_offset(commit)?)?.1.root),
         };
@@ -550,7 +560,7 @@ impl Store {
 
     fn info_of(&self, commit: &CommitHash) -> Result<Commit> {
         let _span = self.span(Operation::Log);
-        if let Some(history) = &self.history {
+        if let Some(history) = self.irmin() {
             return history.commit_info(commit);
         }
         let offset = self.commit_offset(commit)?;
@@ -569,7 +579,7 @@ impl Store {
 
     /// The commit that the store took last. At most one read.
     pub fn last_commit(&self) -> Result<Option<CommitHash>> {
-        if let Some(history) = &self.history {
+        if let Some(history) = self.irmin() {
             return Ok(history.log(None, 1)?.pop());
         }
         match self.newest_commit() {
@@ -610,7 +620,7 @@ impl Store {
 
     fn newest(&self, limit: usize) -> Result<Vec<CommitHash>> {
         let _span = self.span(Operation::Log);
-        match &self.history {
+        match self.irmin() {
             Some(history) => history.log(None, limit),
             None => self.listed(self.newest_commit(), limit),
         }
@@ -618,7 +628,7 @@ impl Store {
 
     fn before(&self, commit: &CommitHash, limit: usize) -> Result<Vec<CommitHash>> {
         let _span = self.span(Operation::Log);
-        if let Some(history) = &self.history {
+        if let Some(history) = self.irmin() {
             return history.log(Some(commit), limit);
         }
         let (_, body) = self.commit_at(self.commit_offset(commit)?)?;
@@ -638,7 +648,7 @@ impl Store {
 
     /// The commit that a branch names.
     pub fn branch(&self, name: &[u8]) -> Option<CommitHash> {
-        match &self.history {
+        match self.irmin() {
             Some(history) => history.branches().get(name).copied(),
             None => self.state().branches.get(name).copied(),
         }
@@ -646,7 +656,7 @@ impl Store {
 
     /// All branches by name.
     pub fn branches(&self) -> Vec<(Vec<u8>, CommitHash)> {
-        match &self.history {
+        match self.irmin() {
             Some(history) => {
                 history.branches().iter().map(|(name, hash)| (name.clone(), *hash)).collect()
             }
@@ -662,7 +672,7 @@ impl Store {
 
     /// What the store did and holds.
     pub fn stats(&self) -> Stats {
-        if let Some(history) = &self.history {
+        if let Some(history) = self.irmin() {
             return history.stats();
         }
         let chunks = self.pack.chunks();

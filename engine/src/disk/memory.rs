@@ -2,12 +2,13 @@
 //!
 //! It keeps its promises trivially: everything is durable at once, for as long as the disk lives.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::entropy::{self, Random};
 use super::{Access, Disk, File, Linked, Lock, Mode, path as paths};
 use crate::error::{Error, Result};
+use crate::order::BTreeMap;
 
 /// Files in memory. Removed files stay readable through their handles.
 ///

@@ -3,7 +3,6 @@
 //! A call is written when it ends, so what it called stands before it. A recording that fails goes on with
 //! nothing: the store's calls never fail for it, and [`Recorder::finish`] says so.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use super::frame_builder::FrameBuilder;
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Result};
 use crate::format::header::{FileKind, Header, LENGTH};
+use crate::order::BTreeMap;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// What a host gives a [`Recorder`].
@@ -328,6 +328,7 @@ impl Recorder {
     /// Begins a call in which the engine makes no other. One that a host's observer makes in it is the host's own.
     #[inline]
     pub(crate) fn begin_inner(&self) -> Begun {
+        there_is_one();
         let thread = self.host.thread();
         let depth = self.depth_of(thread);
         let start_ns = self.host.now_ns();
@@ -425,6 +426,7 @@ impl Recorder {
     /// Takes back what began and is no call.
     #[inline]
     pub(crate) fn forget(&self, begun: Begun) {
+        there_is_one();
         if begun.is_outer {
             self.depths.leave(begun.thread);
         }

@@ -284,7 +284,7 @@ impl Files {
 
     /// The lower folder, if the host gave one.
     pub(crate) fn lower(&self) -> Option<&Arc<dyn Disk>> {
-        self.lower.as_ref()
+        if cfg!(varvite_js) { None } else { self.lower.as_ref() }
     }
 
     /// The identity of the store.
@@ -311,7 +311,7 @@ impl Files {
     pub(crate) fn get(&self, chunk: &Arc<Chunk>) -> Result<Arc<dyn File>> {
         let open = || {
             if chunk.is_lower() {
-                return open_lower(self.lower.as_ref(), chunk, self.store);
+                return open_lower(self.lower(), chunk, self.store);
             }
             chunk.open(&*self.disk, self.store)
         };

@@ -543,20 +543,12 @@ impl Pack {
         keep: bool,
         each: impl FnOnce(&str, u64, &Record<'_>) -> Result<T>,
     ) -> Result<T> {
-        let (chunk, position, bytes) = self.beside_swaps(|| {
-            let (chunk, position) = self.locate(offset)?;
-            let bytes = self.bytes(&chunk, position, keep)?;
-            Ok((chunk, position, bytes))
+        let (mut each, mut made) = (Some(each), None);
+        self.look_at(offset, keep, &mut |file, place, record| {
+            made = each.take().map(|each| each(file, place, record)).transpose()?;
+            Ok(())
         })?;
-        let file = &*chunk.path;
-        let record = match record::take(file, position, self.store, offset, bytes.slice()) {
-            Err(error) if error.kind() == Kind::Corrupt && self.has_moved(&chunk, offset) => {
-                return self.record_at(offset, keep, each);
-            }
-            found => found?,
-        };
-        let body = position + (record.length - record::CRC - record.body.len()) as u64;
-        each(file, body, &record)
+        Ok(made.expect("what was made of the record"))
     }
 
     /// What `each` makes of the value at `offset`.
@@ -775,7 +767,7 @@ impl Load for Pack {
     }
 
     fn meter(&self) -> Option<&Arc<Meter>> {
-        self.meter.as_ref()
+        observer::observing(self.meter.as_ref())
     }
 
     fn embeds(&self) -> bool {

@@ -293,8 +293,8 @@ impl Directories<'_> {
             .iter()
             .map(|item| (Bucket::new(self.configuration, item.0).at(depth), *item))
             .collect();
-        // Stable, so that names stay sorted within a bucket.
-        keyed.sort_by_key(|(bucket, _)| *bucket);
+        // Names stay sorted within a bucket.
+        order::sort_by(&mut keyed, |a, b| (a.0, a.1.0).cmp(&(b.0, b.1.0)));
         let mut pointers = Vec::new();
         for group in keyed.chunk_by(|a, b| a.0 == b.0) {
             let items: Vec<_> = group.iter().map(|(_, item)| *item).collect();

@@ -1,6 +1,5 @@
 //! Commits that are kept in another format, behind the same store.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Checked, Stats};
@@ -9,6 +8,7 @@ use crate::context::files::commit::Commit;
 use crate::context::hash::{CommitHash, TreeHash};
 use crate::context::pieces::node::{Load, Slot};
 use crate::error::Result;
+use crate::order::BTreeMap;
 
 /// What a store asks of another format. Each means what the store's method of that name says.
 pub(crate) trait History: Send + Sync + std::fmt::Debug {

@@ -203,7 +203,7 @@ impl Store {
 
     /// Whether somebody reads what is published.
     pub(super) fn is_read(&self) -> bool {
-        self.readers.0.get().is_some_and(Published::is_read)
+        !cfg!(varvite_js) && self.readers.0.get().is_some_and(Published::is_read)
     }
 
     /// Shows readers what the store is now.
@@ -213,7 +213,9 @@ impl Store {
 
     /// Shows readers a moment; nothing of the store is kept for them when nobody reads.
     pub(super) fn show(&self, moment: Option<Arc<Store>>) {
-        if let Some(published) = self.readers.0.get() {
+        if !cfg!(varvite_js)
+            && let Some(published) = self.readers.0.get()
+        {
             published.show(moment);
         }
     }

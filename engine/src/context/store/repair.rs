@@ -9,7 +9,6 @@ mod made;
 mod salvage;
 mod wreck;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Store;
@@ -19,6 +18,7 @@ use crate::context::options::{Durability, Options};
 use crate::disk::Disk;
 use crate::disk::stand_in::StandIn;
 use crate::error::{Kind, Result};
+use crate::order::{BTreeMap, BTreeSet};
 use made::NewStore;
 use salvage::Records;
 use wreck::{Wreck, commit_at, is_loss};

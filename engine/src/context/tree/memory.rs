@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Tree;
 use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
-use crate::context::observer::{Meter, Operation, Span, Tally};
+use crate::context::observer::{Meter, Operation, Span, Tally, observing};
 use crate::context::pieces::node::{Body, Load, Node, Scan, Slot};
 use crate::error::Result;
 use crate::sync::{AtomicU64, Ordering};
@@ -84,7 +84,7 @@ pub(super) const ENTRY_BYTES: u64 = 96;
 
 impl Tree {
     fn meter(&self) -> Option<&Arc<Meter>> {
-        self.load.as_ref()?.meter()
+        observing(self.load.as_ref()?.meter())
     }
 
     /// Begins an operation of which the observer is told, if there is one.

@@ -1,6 +1,6 @@
 //! Opening a store of Irmin to read, and finding its commits.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::files::small;
@@ -20,6 +20,7 @@ use crate::irmin_pack::format::branches;
 use crate::irmin_pack::format::control::Control;
 use crate::irmin_pack::format::entry::{Address, EntryKind, Head};
 use crate::irmin_pack::format::schema::Schema;
+use crate::order::{BTreeMap, BTreeSet};
 
 /// How a store of Irmin is opened.
 #[derive(Clone, Debug)]

@@ -1,12 +1,12 @@
 //! What goes into a table and what comes out, each in contiguous memory that callers may reuse.
 
 use std::any::Any;
-use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::order;
+use crate::order::BTreeSet;
 use crate::table::bytes::{EntryKind, EntryRef, KEY_BYTES_MAX, KeyRange, VALUE_BYTES_MAX, cost};
 use crate::table::runs::blob::{BlobFile, BlobSpan, HeldBlob};
 use crate::trace::Arguments;

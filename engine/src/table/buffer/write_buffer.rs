@@ -9,7 +9,6 @@
 //!
 //! Source: Bentley, Saxe 1980 (the logarithmic method); Graefe 2011 §3.2 (key prefixes).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::key_filter::BufferFilter;
@@ -17,6 +16,7 @@ use super::layer::{CHUNK_BYTES, Layer};
 use super::stream::BufferStream;
 use crate::cache::Charge;
 use crate::error::Result;
+use crate::order::BTreeMap;
 use crate::table::bytes::{EntryKind, EntryRef, cost, prefix as key_prefix};
 use crate::table::runs::blob::{BlobFile, BlobSpan};
 

@@ -6,8 +6,6 @@
 //!
 //! Format document: `docs/format/checkpoint.md`.
 
-use std::collections::BTreeSet;
-
 use super::log_record::{LogEnd, LogPoint};
 use super::snapshot::{TableRecord, decode_tables, encode_tables};
 use crate::disk::{Access, Disk, Mode};
@@ -16,6 +14,7 @@ use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
 use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header, checked_body, finish_with_checksum};
+use crate::order::BTreeSet;
 use crate::table::runs::SegmentMeta;
 use crate::table::shared::paths;
 
@@ -237,8 +236,8 @@ impl Checkpoint {
     }
 
     /// Every segment that it names; one may come more than once.
-    pub fn segments(&self) -> impl Iterator<Item = &SegmentMeta> {
-        self.tables.iter().flat_map(|record| record.table.segments())
+    pub fn segments(&self) -> Box<dyn Iterator<Item = &SegmentMeta> + '_> {
+        Box::new(self.tables.iter().flat_map(|record| record.table.segments()))
     }
 }
 

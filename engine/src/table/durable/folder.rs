@@ -1,6 +1,5 @@
 //! Reads what a session's folder says of itself: its own file and the manifests.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::checkpoint::read_any_checkpoint;
@@ -13,6 +12,7 @@ use crate::file::reserve;
 use crate::format::codec::Encoder;
 use crate::format::header::{FileKind, Header, LENGTH, checked_body, finish_with_checksum};
 use crate::order;
+use crate::order::BTreeMap;
 use crate::table::shared::paths::{
     self, CHECKPOINT, LOCK, LOG, RESERVE, SEGMENTS, SESSION, SNAPSHOTS,
 };

@@ -10,7 +10,7 @@
 mod frozen;
 mod steps;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -28,6 +28,7 @@ use crate::error::{Error, Kind, Result};
 use crate::file::replace::Replacement;
 use crate::file::reserve::Reserve;
 use crate::order;
+use crate::order::BTreeMap;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::table::buffer::Batch;
 use crate::table::merge::Shape;

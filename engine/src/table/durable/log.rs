@@ -7,7 +7,7 @@
 //!
 //! Format document: `docs/format/log.md`. Every write and sync: `docs/design/durability.md`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::log_record::{LogEnd, LogPoint, LogRecord, encode_begin};
@@ -20,6 +20,7 @@ use crate::format::checksum::crc;
 use crate::format::codec::{Decoder, Encoder};
 use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header};
+use crate::order::BTreeMap;
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, lock, wait};
 use crate::table::runs::blob::BlobFile;
 use crate::table::shared::paths::{self, LOG};

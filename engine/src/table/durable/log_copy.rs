@@ -3,7 +3,6 @@
 //! The file says that it follows itself, so it counts only where a checkpoint names it: until that one
 //! appears, it is left over, whatever is in it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::folder::make_folder;
@@ -11,6 +10,7 @@ use super::log::create;
 use super::log_record::{LogEnd, LogPoint, encode_begin};
 use crate::error::Result;
 use crate::file::append::{AppendFile, Position};
+use crate::order::BTreeSet;
 use crate::table::shared::SegmentStore;
 use crate::table::shared::paths::LOG;
 

@@ -4,7 +4,6 @@
 //! each other by their first records. So a log that lost something that was durable is known for
 //! what it is, and what a crash left at its end is no more than that.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,6 +21,7 @@ use crate::format::codec::Decoder;
 use crate::format::hash::combine;
 use crate::format::header::FileKind;
 use crate::order;
+use crate::order::BTreeMap;
 use crate::table::runs::blob::BlobMeta;
 use crate::table::shared::paths::{self, LOG};
 

@@ -9,11 +9,10 @@
 //!
 //! Format document: `docs/format/log.md`.
 
-use std::collections::BTreeSet;
-
 use crate::error::Result;
 use crate::file::append::Position;
 use crate::format::codec::{Decoder, Encoder};
+use crate::order::BTreeSet;
 use crate::table::buffer::Batch;
 use crate::table::bytes::{EntryKind, KEY_BYTES_MAX, KeyRange, VALUE_BYTES_MAX};
 use crate::table::runs::blob::{BlobMeta, BlobSpan};

@@ -1,11 +1,11 @@
 //! From a table's record to its shape: what a snapshot or a checkpoint recorded, opened.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::snapshot::{LevelRecord, MergeRecord, RunRecord, TableRecord};
 use super::verify;
 use crate::error::Result;
+use crate::order::BTreeSet;
 use crate::table::bytes::operator;
 use crate::table::merge::{
     BlobPlan, Groups, Input, MergeJob, MergePlan, MergeState, Merging, Shape,

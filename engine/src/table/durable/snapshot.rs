@@ -9,7 +9,6 @@
 
 mod union;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use union::{UNION_RUNS_MAX, UnionRecord};
@@ -21,6 +20,7 @@ use crate::format::codec::{Decoder, Encoder};
 use crate::format::hash::combine;
 use crate::format::header::{FileKind, Header, LENGTH, checked_body, finish_with_checksum};
 use crate::order;
+use crate::order::{BTreeMap, BTreeSet};
 use crate::table::merge::{Input, Merging, Shape};
 use crate::table::runs::blob::BlobMeta;
 use crate::table::runs::{Run, Segment, SegmentMeta};
@@ -184,7 +184,7 @@ impl TableRecord {
     }
 
     /// Every segment that it names.
-    pub fn segments(&self) -> impl Iterator<Item = &SegmentMeta> {
+    pub fn segments(&self) -> Box<dyn Iterator<Item = &SegmentMeta> + '_> {
         let levels = self.levels.iter().flat_map(|level| {
             let merging = level.merging.iter().flat_map(|merging| {
                 merging.inputs.iter().chain(std::iter::once(&merging.outputs)).flatten()
@@ -192,7 +192,7 @@ impl TableRecord {
             level.runs.iter().flatten().chain(merging)
         });
         let union = self.union.iter().flat_map(UnionRecord::segments);
-        self.base.iter().chain(levels).chain(&self.last).chain(union)
+        Box::new(self.base.iter().chain(levels).chain(&self.last).chain(union))
     }
 
     /// Every segment that it names, to be numbered anew.
@@ -566,8 +566,8 @@ impl Manifest {
     }
 
     /// Every segment that it names; one may come more than once.
-    pub fn segments(&self) -> impl Iterator<Item = &SegmentMeta> {
-        self.tables.iter().flat_map(TableRecord::segments)
+    pub fn segments(&self) -> Box<dyn Iterator<Item = &SegmentMeta> + '_> {
+        Box::new(self.tables.iter().flat_map(TableRecord::segments))
     }
 
     /// Every blob file that its segments refer to; one may come more than once.
@@ -603,12 +603,12 @@ pub fn files_of(named: &NamedSegments) -> BTreeMap<u64, Arc<SharedFile>> {
 
 /// The id and the path of each of `segments` and of the blob files that it refers to.
 pub fn named_files<'a>(
-    segments: impl Iterator<Item = &'a SegmentMeta>,
-) -> impl Iterator<Item = (u64, String)> {
-    segments.flat_map(|segment| {
+    segments: impl Iterator<Item = &'a SegmentMeta> + 'a,
+) -> Box<dyn Iterator<Item = (u64, String)> + 'a> {
+    Box::new(segments.flat_map(|segment| {
         let blobs = segment.blobs.iter().map(|it| (it.file.id, paths::blob(it.file.id)));
         blobs.chain([(segment.id, paths::segment(segment.id))])
-    })
+    }))
 }
 
 /// Tables and all that stands behind them, as a manifest and a checkpoint have them.

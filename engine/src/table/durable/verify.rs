@@ -1,11 +1,11 @@
 //! Checks a segment from its first byte to its last.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::hash::Salt;
 use crate::order;
+use crate::order::BTreeMap;
 use crate::table::bytes::{EntryKind, Filter, RangeFilter};
 use crate::table::runs::blob::BlobSpan;
 use crate::table::runs::{ReadOptions, Run, RunReader, Segment};

@@ -10,7 +10,6 @@
 //!
 //! Invariant: a published state has the same content as the inputs had.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::k_way::{Fetch, Merge, MergeSource};
@@ -19,6 +18,7 @@ use super::union_merge::{AnyMerge, Groups, UnionMerge};
 use crate::cache::Charge;
 use crate::error::Result;
 use crate::order;
+use crate::order::BTreeSet;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::table::buffer::WriteBuffer;
 use crate::table::bytes::common_prefix;

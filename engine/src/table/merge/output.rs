@@ -4,11 +4,11 @@
 //! disk; after that merges copy the reference. Only values of **sparse** files, of which less than a
 //! quarter is still referred to, are copied to a new file, so that the old one can go.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::order;
+use crate::order::{BTreeMap, BTreeSet};
 use crate::table::bytes::{EntryKind, EntryRef};
 use crate::table::runs::blob::{
     BLOB_FILE_BYTES, BlobBuilder, BlobFile, BlobMeta, BlobSpan, BlobUse, HeldBlob,

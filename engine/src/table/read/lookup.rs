@@ -203,6 +203,17 @@ pub fn search<K: AsRef<[u8]>>(
     keys: &[K],
     values: &mut Values,
 ) -> Result<(Scratch, Vec<PendingBlob>)> {
+    // One search for all kinds of keys, where size counts more.
+    #[cfg(varvite_js)]
+    let keys = &keys.iter().map(K::as_ref).collect::<Vec<_>>();
+    search_now(view, keys, values)
+}
+
+fn search_now<K: AsRef<[u8]>>(
+    view: &View,
+    keys: &[K],
+    values: &mut Values,
+) -> Result<(Scratch, Vec<PendingBlob>)> {
     values.reset(keys.len());
     let (sources, ends) = sources(view);
     let mut scratch = view.store.take_scratch()?;

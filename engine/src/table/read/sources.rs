@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::disk::{Buffer, Read, read_batch};
 use crate::error::Result;
+use crate::order;
 use crate::table::buffer::BufferStream;
 use crate::table::bytes::{EntryRef, PAGE_BYTES, common_prefix, prefix};
 use crate::table::runs::{NearestKey, PlaceMemory, RunPlace, Seek, page_offset};
@@ -190,10 +191,7 @@ impl NextKeys {
         let waiting = all().enumerate().filter(|(_, (word, waits))| *waits && *word <= known);
         due.clear();
         due.extend(waiting.map(|(source, (word, _))| (word, source)));
-        if due.len() > count {
-            due.select_nth_unstable(count);
-            due.truncate(count);
-        }
+        order::keep_least(&mut due, count);
         for &(_, source) in &due {
             self.waits[source] = false;
         }

@@ -1,8 +1,7 @@
 //! What a table consists of at a moment: levels, merges, sizes and memory.
 
-use std::collections::BTreeMap;
-
 use super::view::View;
+use crate::order::BTreeMap;
 use crate::table::buffer::WriteBuffer;
 use crate::table::merge::{Input, Merging};
 use crate::table::runs::Run;

@@ -74,7 +74,7 @@ impl ToldSteps {
 }
 
 fn is_observed(view: &View) -> bool {
-    view.name.is_hosts() && view.store.options.observer.is_some()
+    view.name.is_hosts() && view.store.observer().is_some()
 }
 
 /// What the observer is told of them.
@@ -89,7 +89,7 @@ struct ObservedSteps {
 
 impl ObservedSteps {
     fn now_ns(&self) -> Option<u64> {
-        Some(self.store.options.observer.as_ref()?.now_ns())
+        Some(self.store.observer()?.now_ns())
     }
 
     fn clock(&self) -> Option<u64> {

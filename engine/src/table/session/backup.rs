@@ -5,7 +5,6 @@
 //! The backup is a session with an identity of its own, so no file of one passes for the other's.
 //! Every write and sync: `docs/design/durability.md`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::intake::Intake;
@@ -14,6 +13,7 @@ use super::new_store::{Made, NewStore};
 use super::transfer::Transferred;
 use crate::disk::{Disk, entropy};
 use crate::error::{Error, Kind, Result};
+use crate::order::BTreeMap;
 use crate::table::durable::folder::lost_among;
 use crate::table::durable::snapshot::named_files;
 use crate::table::durable::{

@@ -6,7 +6,6 @@
 //! depend on the opening may share one with a segment of a copy of the store, so their bytes are compared.
 //! What is taken in goes with its last holder until something durable names it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::transfer::{Transferred, check, check_blob};
@@ -14,6 +13,7 @@ use crate::disk::{Access, Disk, Linked, Mode};
 use crate::error::{Kind, Result};
 use crate::format::hash::second_of;
 use crate::format::header::{self, FileKind, Header};
+use crate::order::BTreeMap;
 use crate::table::durable::snapshot::{NamedSegments, TableRecord};
 use crate::table::runs::blob::{BlobFile, BlobMeta, BlobUse};
 use crate::table::runs::{ReadOptions, Run, RunReader, Segment, SegmentMeta};

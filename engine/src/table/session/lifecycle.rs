@@ -7,10 +7,10 @@
 //!
 //! Format document: `docs/format/session.md`. Every write and sync: `docs/design/durability.md`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::order;
+use crate::order::BTreeMap;
 use crate::table::durable::read_checkpoint;
 
 use crate::disk::{Access, Disk, Lock, Mode, entropy, remove_quietly};

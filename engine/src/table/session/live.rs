@@ -2,12 +2,13 @@
 //!
 //! Design: `docs/design/table.md`, "The log". Every write and sync: `docs/design/durability.md`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::lifecycle::Session;
 use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
+use crate::order::BTreeMap;
 use crate::table::buffer::Batch;
 use crate::table::bytes::KeyRange;
 use crate::table::bytes::operator::MergeOperator;

@@ -4,13 +4,13 @@
 //! and then writes the manifest, which appears by one rename. Opening reads the manifest, and each
 //! record in it becomes a table. Every write and sync: `docs/design/durability.md`.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::lifecycle::Session;
 use crate::disk::{Access, remove_quietly};
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::Replacement;
+use crate::order::{BTreeMap, BTreeSet};
 use crate::sync::{MutexGuard, lock};
 use crate::table::durable::folder::{
     deleted_meanwhile, lost_or_deleted, missing_snapshot, read_manifest, read_manifest_bytes,

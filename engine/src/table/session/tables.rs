@@ -121,8 +121,10 @@ impl Drop for Seat {
         if self.is_changed {
             // Whatever a closure of the host left.
             tables.retain(|table| Arc::ptr_eq(&table.store, &self.shared.store));
-            // Stable: of two of a name the first stays.
-            tables.sort_by(|a, b| (a.name(), !a.is_live()).cmp(&(b.name(), !b.is_live())));
+            // Of two of a name the first stays.
+            order::sort_few_by(&mut tables, |a, b| {
+                (a.name(), !a.is_live()).cmp(&(b.name(), !b.is_live()))
+            });
             tables.dedup_by(|a, b| a.name() == b.name());
             let views = Views::of(&tables);
             // What went with the old views is let go outside the lock.

@@ -7,7 +7,6 @@
 //!
 //! Every write and sync: `docs/design/durability.md`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::lifecycle::Session;
@@ -16,6 +15,7 @@ use crate::error::{Kind, Result};
 use crate::file::replace;
 use crate::format::checksum::crc;
 use crate::format::hash::combine;
+use crate::order::BTreeMap;
 use crate::table::durable::folder::{Claim, lost_or_deleted, read_manifest, read_session};
 use crate::table::durable::snapshot::{Manifest, NamedSegments};
 use crate::table::durable::verify;

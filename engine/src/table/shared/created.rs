@@ -3,10 +3,10 @@
 //! Two tables of one name would have updates of their own, and a snapshot at most one of them. With a log the live
 //! tables say which names are taken; without one nothing else does. A name is free again when its table is gone.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::{Error, Kind, Result};
+use crate::order::BTreeSet;
 use crate::sync::{Mutex, lock};
 
 /// See the module.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::options::{Observed, Operation, OperationCost};
+use super::options::{Observed, Observer, Operation, OperationCost};
 use super::segment_store::SegmentStore;
 use crate::error::Result;
 use crate::trace::{Action, Answer, Begun, Recorder, Traced};
@@ -143,9 +143,14 @@ impl SegmentStore {
         outcome
     }
 
+    /// Who is told of what is done. The package for JavaScript has no observers.
+    pub fn observer(&self) -> Option<&dyn Observer> {
+        if cfg!(varvite_js) { None } else { self.options.observer.as_deref() }
+    }
+
     /// When something begins of which the observer is told, if there is one, and what was counted before.
     pub fn begin(&self) -> Option<(u64, OperationCost)> {
-        let observer = self.options.observer.as_ref()?;
+        let observer = self.observer()?;
         let cost = self.counters.cost();
         Some((observer.now_ns(), cost))
     }
@@ -157,7 +162,7 @@ impl SegmentStore {
         (start_ns, before): &(u64, OperationCost),
         count: u64,
     ) {
-        let Some(observer) = &self.options.observer else { return };
+        let Some(observer) = self.observer() else { return };
         let duration_ns = observer.now_ns().saturating_sub(*start_ns);
         let cost = self.counters.cost().since(before);
         observer.observe(&Observed { operation, table, duration_ns, count, cost });
@@ -166,14 +171,14 @@ impl SegmentStore {
     /// Tells the observer, if there is one, of what took so long in parts, between which there was other work: what the
     /// parts cost is not known.
     pub fn tell(&self, (operation, table): (Operation, &str), duration_ns: u64, count: u64) {
-        let Some(observer) = &self.options.observer else { return };
+        let Some(observer) = self.observer() else { return };
         let cost = OperationCost::default();
         observer.observe(&Observed { operation, table, duration_ns, count, cost });
     }
 
     /// Runs `sync`, whose time is counted where there is an observer.
     pub fn time_sync<T>(&self, sync: impl FnOnce() -> T) -> T {
-        let Some(observer) = &self.options.observer else { return sync() };
+        let Some(observer) = self.observer() else { return sync() };
         let start_ns = observer.now_ns();
         let outcome = sync();
         self.counters.add_sync(observer.now_ns().saturating_sub(start_ns));

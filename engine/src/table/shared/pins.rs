@@ -3,10 +3,10 @@
 //! A segment or blob file that one of them names is kept; when the last that names it is durably gone,
 //! it is released and goes with its last holder. While some manifest could not be read, nothing is.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::file::shared::SharedFile;
+use crate::order::BTreeMap;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::table::runs::blob::BlobFile;
 

@@ -4,7 +4,7 @@
 //! removed by whoever writes next, or with the store, unless the session was closed or poisoned meanwhile. Then it stays, and the next open
 //! removes it after every manifest was read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, Weak};
 
 use super::counters::{Counters, Purpose};
@@ -21,6 +21,7 @@ use crate::file::removals::Removals;
 use crate::file::shared::{Counted, SharedFile};
 use crate::file::spare::SpareFiles;
 use crate::format::hash::{Salt, combine};
+use crate::order::BTreeMap;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, lock};
 use crate::table::bytes::FIRST_PAGE;
 use crate::table::runs::blob::{BlobBuilder, BlobFile, BlobMeta, BlobSpan, HeldBlob};
@@ -148,7 +149,7 @@ impl SegmentStore {
     }
 
     pub fn executor(&self) -> Option<&Arc<dyn Executor>> {
-        self.options.executor.as_ref()
+        if cfg!(varvite_js) { None } else { self.options.executor.as_ref() }
     }
 
     /// `Closed` once the session is.

@@ -3,13 +3,13 @@
 //! Everything that a manifest names is read: headers, checksums, key order, counts, filters and
 //! indexes against the pages. What is wrong is told file by file; the check goes on after it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
+use crate::order::{BTreeMap, BTreeSet};
 use crate::table::durable::folder::{
     lost_file, lost_session, lost_snapshots, names_in, read_manifest, read_session, snapshot_names,
     told_identities, unfinished,

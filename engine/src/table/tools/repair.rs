@@ -10,12 +10,12 @@
 mod damaged;
 mod log;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::check::{UnfinishedUpdate, told_identity};
 use crate::disk::{Disk, entropy};
 use crate::error::{Error, Kind, Result};
+use crate::order::{BTreeMap, BTreeSet};
 use crate::table::durable::folder::{lost_snapshots, read_manifest, read_session, snapshot_names};
 use crate::table::durable::snapshot::TableRecord;
 use crate::table::durable::{LiveRecord, read_checkpoint, verify};

@@ -5,11 +5,33 @@ use std::sync::Arc;
 use super::Pack;
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::control::{Control, Row};
+use crate::context::files::record::{self, Record};
 use crate::context::files::sparse::State;
 use crate::error::{Kind, Result};
 use crate::sync::{Ordering, lock};
 
+/// What is done with a record: with its file, the place of its body in it, and the record.
+type Look<'a> = &'a mut dyn FnMut(&str, u64, &Record<'_>) -> Result<()>;
+
 impl Pack {
+    /// Reads and verifies the record at `offset`: one copy for all that is made of records.
+    pub(super) fn look_at(&self, offset: u64, keep: bool, each: Look<'_>) -> Result<()> {
+        let (chunk, position, bytes) = self.beside_swaps(|| {
+            let (chunk, position) = self.locate(offset)?;
+            let bytes = self.bytes(&chunk, position, keep)?;
+            Ok((chunk, position, bytes))
+        })?;
+        let file = &*chunk.path;
+        let record = match record::take(file, position, self.store, offset, bytes.slice()) {
+            Err(error) if error.kind() == Kind::Corrupt && self.has_moved(&chunk, offset) => {
+                return self.look_at(offset, keep, each);
+            }
+            found => found?,
+        };
+        let body = position + (record.length - record::CRC - record.body.len()) as u64;
+        each(file, body, &record)
+    }
+
     /// Does `read`, again when a file is missing, or is another under the same name, because a writer beside this one has put
     /// another into its place.
     pub(crate) fn beside_swaps<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {

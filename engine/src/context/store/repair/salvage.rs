@@ -3,7 +3,6 @@
 //! Each record has a checksum over its store and its logical offset, so it is known wherever it is found: of a chunk without
 //! the heads of its batches, and in a sparse one without its mapping.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use crate::disk::{Disk, File};
 use crate::error::Result;
 use crate::file::append::{self, REMNANT_BYTES, Remnant};
 use crate::format::header;
+use crate::order::BTreeMap;
 
 /// What records say that are whole by themselves, by their logical offsets.
 #[derive(Debug, Default)]

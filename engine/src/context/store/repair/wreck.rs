@@ -5,7 +5,6 @@
 
 mod settle;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::gathered::{Gathered, Source};
@@ -29,6 +28,7 @@ use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position};
 use crate::format::header::{self, FileKind, Header};
+use crate::order::{BTreeMap, BTreeSet};
 
 /// Memory for pages of the damaged store.
 const PAGES_BYTES: u64 = 16 << 20;

@@ -3,7 +3,7 @@
 //! References only point back, so a walk that takes the newest piece first has met all that lead to a piece, and so all
 //! commits that hold it, before it takes the piece itself. What it keeps is what waits: no set of what it has seen.
 
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::fmt;
 
 use crate::context::files::collecting::{marks, reached};
@@ -11,6 +11,7 @@ use crate::context::files::record::Tag;
 use crate::context::hash::CommitHash;
 use crate::context::store::Store;
 use crate::error::{Error, Result};
+use crate::order::BTreeMap;
 
 /// The most commits that are compared at once.
 pub const SHARED_COMMITS_MAX: usize = 32;

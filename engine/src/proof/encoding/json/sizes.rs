@@ -4,6 +4,7 @@
 //! Only lists of lists and of objects are counted, in the order in which they open, in one byte each; and
 //! only items that are long enough to be one, so that nothing is made of commas alone.
 
+use crate::order;
 use crate::proof::shape::NESTING;
 
 /// A level of a proof takes four of JSON: object, list, pair, object; the whole takes a few more.
@@ -85,7 +86,7 @@ impl Sizes {
             sizes.close(open, at.min(bytes.len()));
         }
         // They were pushed in the order in which they end.
-        sizes.large.sort_unstable();
+        order::sort_by(&mut sizes.large, Ord::cmp);
         sizes
     }
 

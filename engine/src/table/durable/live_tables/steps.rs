@@ -7,12 +7,12 @@
 //!
 //! Until the last step nothing durable names what the others made. A crash leaves it to be removed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{LiveTable, LiveTableMap, LiveTables, TableState, record_bytes, written_out};
 use crate::cache::Charge;
 use crate::error::{Kind, Result};
+use crate::order::BTreeMap;
 use crate::sync::{Ordering, try_lock};
 use crate::table::durable::checkpoint::{LiveRecord, ShapeCut};
 use crate::table::durable::log::{LogKept, LogWriter};

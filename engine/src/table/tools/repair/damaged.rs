@@ -3,8 +3,7 @@
 //! What is left is searched as before: each run without some of its range. A merge goes on from the last
 //! output that is left, so what the others had is taken from its inputs again, as far as they still have it.
 
-use std::collections::BTreeMap;
-
+use crate::order::BTreeMap;
 use crate::table::durable::snapshot::{MergeRecord, RunRecord, TableRecord, UnionRecord};
 use crate::table::runs::SegmentMeta;
 

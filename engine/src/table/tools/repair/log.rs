@@ -3,13 +3,12 @@
 //! A table whose place in the log lies behind a bad file needs nothing of that, so it loses nothing. Any other
 //! ends before the bad record, since an update that is missing in the middle leaves a state that never was.
 
-use std::collections::BTreeMap;
-
 use super::{Holder, Repaired, RepairedTable, Repairer, UnfinishedUpdate};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::Position;
 use crate::file::reserve;
 use crate::format::codec::Decoder;
+use crate::order::BTreeMap;
 use crate::table::durable::{
     Checkpoint, LiveRecord, LogCopy, LogEnd, LogPoint, LogRecord, log_files,
 };
