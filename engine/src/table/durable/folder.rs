@@ -696,13 +696,8 @@ pub fn missing_snapshot(disk: &dyn Disk, name: &str, error: Error) -> Error {
 
 /// `Corrupt`: the session names `file`, but it is not there.
 pub fn lost_file(file: &str) -> Error {
-    Error::new(
-        Kind::Corrupt,
-        format!(
-            "{file} is not there, but what the session keeps is in it; \
-             run `varvite check` and restore it from a snapshot or another copy"
-        ),
-    )
+    Error::of_file(Kind::Corrupt, file, "is not there, but what the session keeps is in it")
+        .advised(Error::CHECK_ADVICE)
 }
 
 /// The error, or [`lost_file`] when it says that one of `files` is missing, and it is.
