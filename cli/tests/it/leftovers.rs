@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::binary::{Ran, finish, run, text};
 use crate::exits::flip;
+use crate::setups::archive;
 
 /// The same where a file may have so many blocks of 512 bytes.
 fn limited(folder: &Path, line: &str, blocks: u32) -> Ran {
@@ -150,11 +151,7 @@ fn old_commits_move_to_the_folder_that_has_the_others() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
     for store in ["n", "m"] {
-        run(folder, &format!("context create {store}")).yes();
-        run(folder, &format!("context put {store} main a 1")).yes();
-        run(folder, &format!("context archive {store} --lower {store}-low --end-chunk")).yes();
-        run(folder, &format!("context put {store} main a 2")).yes();
-        run(folder, &format!("context archive {store} --lower {store}-low")).yes();
+        archive(folder, store, &format!("{store}-low"));
     }
     run(folder, "context archive n --lower n-low").yes();
     run(folder, "context archive n --lower m-low").error(2, &["belong to another store"]);
@@ -192,11 +189,7 @@ fn the_lower_folder_of_another_store_costs_nothing() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
     for store in ["n", "m"] {
-        run(folder, &format!("context create {store}")).yes();
-        for (number, more) in [(1, " --end-chunk"), (2, "")] {
-            run(folder, &format!("context put {store} main a {number}")).yes();
-            run(folder, &format!("context archive {store} --lower {store}-low{more}")).yes();
-        }
+        archive(folder, store, &format!("{store}-low"));
     }
     let said = run(folder, "context check n --rebuild-index --lower m-low");
     said.error(2, &["m-low has chunks of another store"]);
@@ -219,13 +212,9 @@ fn the_lower_folder_of_another_store_costs_nothing() {
 fn a_file_of_another_store_is_damage_to_a_check_of_an_archive() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    for store in ["a", "b"] {
-        run(folder, &format!("context create {store}")).yes();
-        run(folder, &format!("context put {store} main x 1")).yes();
-    }
-    run(folder, "context archive a --lower low --end-chunk").yes();
-    run(folder, "context put a main x 2").yes();
-    run(folder, "context archive a --lower low").yes();
+    archive(folder, "a", "low");
+    run(folder, "context create b").yes();
+    run(folder, "context put b main x 1").yes();
     let own = folder.join("a/0000-000001.pack");
     let kept = fs::read(&own).unwrap();
     fs::copy(folder.join("b/0000-000000.pack"), &own).unwrap();
@@ -266,11 +255,7 @@ fn a_folder_index_is_somebodys_where_no_store_is() {
 fn old_commits_that_are_damaged_are_no_absence() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    run(folder, "context create n").yes();
-    run(folder, "context put n main a 1").yes();
-    run(folder, "context archive n --lower low --end-chunk").yes();
-    run(folder, "context put n main a 2").yes();
-    run(folder, "context archive n --lower low").yes();
+    archive(folder, "n", "low");
     let chunk = folder.join("low/0000-000000.pack");
     flip(&chunk, 20);
     for command in ["info", "check", "context check", "context log"] {
