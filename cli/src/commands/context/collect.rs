@@ -95,6 +95,7 @@ pub fn collect(command: &Collect, format: Format) -> Outcome {
         Collect::Pause(place) => change(&place.store, Store::collect_pause, format),
         Collect::Resume(place) => change(&place.store, Store::collect_resume, format),
         Collect::Cancel(place) => {
+            records::columns_of_result(&CANCELLED)?;
             let mut store = open_to_write(&place.store)?;
             if !store.collect_cancel()? {
                 return nothing("no collection is under way", format);
@@ -251,6 +252,20 @@ fn name(phase: CollectPhase) -> &'static str {
     }
 }
 
+/// The columns of a CSV of what was ended, or was not under way.
+const CANCELLED: [&str; 10] = [
+    "phase",
+    "paused",
+    "target",
+    "kept_commits",
+    "collections",
+    "left_bytes",
+    "reclaimed_bytes",
+    "disk_bytes",
+    "found",
+    "why",
+];
+
 fn show(
     folder: &Path,
     store: &Store,
@@ -299,6 +314,7 @@ pub fn pin(command: &Pin, format: Format) -> Outcome {
             say(&text(&hash), "pinned", format)
         }
         Pin::Remove { target, commit: named } => {
+            records::columns_of_result(&["commit_hash", "done", "found", "why"])?;
             let mut store = target.open()?;
             let hash = commit(&store, named)?;
             let was_pinned = store.unpin(&hash)?;
