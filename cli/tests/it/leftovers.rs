@@ -143,6 +143,13 @@ fn a_link_to_nowhere_is_told_as_that() {
         run(folder, line).error(2, &["o is a link that leads nowhere"]);
     }
     run(folder, "context export-irmin C f").error(2, &["f is a file, where a folder is needed"]);
+    // Nor do the folders that were made for it stay, whatever failed.
+    run(folder, "context put C main a/needle 1").yes();
+    let pack = folder.join("C/0000-000000.pack");
+    let bytes = fs::read(&pack).unwrap();
+    flip(&pack, bytes.windows(6).position(|window| window == b"needle").unwrap());
+    run(folder, "context export-irmin C made/for/it").error(3, &["0000-000000.pack is damaged"]);
+    assert!(!folder.join("made").exists());
     assert!(!folder.join("o.scratch").exists() && !folder.join("f.scratch").exists());
 }
 
@@ -370,6 +377,36 @@ fn a_date_to_come_keeps_no_commit_and_is_refused() {
     assert_eq!(run(folder, "context log C").yes().lines().count(), 3);
     let said = run(folder, "context collect run C --since 2026-01-02").yes();
     assert!(said.starts_with("1 commit collected, 2 kept"), "{said}");
+}
+
+/// Old commits that are elsewhere stay, whatever is said of what to keep, and whether or not they can be read.
+#[test]
+fn a_collection_of_an_archive_is_refused_before_anything_is_pinned() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    archive(folder, "n", "low");
+    for keep in
+        ["--keep 1", "--since 2026-01-01", "--since 2030-01-01", "--to last", "--keep 1 --every 1"]
+    {
+        let ran = run(folder, &format!("context collect run n {keep}"));
+        ran.error(2, &["the store has chunks in its lower folder", "`varvite context unarchive`"]);
+    }
+    assert_eq!(run(folder, "context pin list n --format json").json(), serde_json::json!([]));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_conversion_that_finds_no_room_names_the_file_that_it_was_to_make() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "bench context --accounts 200 --blocks 3 --memory --trace T").yes();
+    run(folder, "trace convert T ROWS").yes();
+    for line in ["trace convert ROWS OUT", "trace convert T OUT"] {
+        let said = limited(folder, line, 1).error(2, &["could not write", "OUT"]);
+        assert!(!said.contains(".varvite-"), "{line}: {said}");
+    }
+    run(folder, "trace convert ROWS OUT/").error(2, &["OUT/ is the name of a folder"]);
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 2);
 }
 
 /// A file that a command makes has its name once it is whole, and the rights of any other.

@@ -8,7 +8,7 @@ use varvite::context::{CollectPhase, CollectStatus, Keep, Store};
 use varvite::{Error, Kind, Result};
 
 use super::look::nothing;
-use crate::advice::{COLLECT_CANCEL, COLLECT_RESUME, COLLECT_RUN};
+use crate::advice::{COLLECT_CANCEL, COLLECT_RESUME, COLLECT_RUN, UNARCHIVE};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format, records};
 use crate::progress::{Progress, Unit};
@@ -140,6 +140,13 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
                  {COLLECT_CANCEL} ends it as it is; then begin another"
             )));
         }
+    }
+    // Without that folder the dates of old commits cannot be read.
+    if store.archived_bytes() > 0 {
+        return Err(Error::invalid(format!(
+            "the store has chunks in its lower folder, so it keeps every commit: bring them back before it collects, with \
+             {UNARCHIVE}"
+        )));
     }
     // Pins stay, so everything that may be wrong is found out before them.
     let target = to.as_ref().map(|target| commit(store, target)).transpose()?;
