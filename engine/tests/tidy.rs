@@ -442,6 +442,55 @@ fn products(tree: &Tree) -> Vec<String> {
     found.map(|path| format!("{path} is left by a build or a test: remove it")).collect()
 }
 
+/// Tables of lines are most of a program that has them.
+fn release_profile(tree: &Tree) -> Vec<String> {
+    let text = tree.texts.get("Cargo.toml").map_or("", String::as_str);
+    let profile =
+        text.split("[profile.release]\n").nth(1).map_or("", |it| it.split("\n[").next().unwrap());
+    let is_small = profile.lines().any(|line| line == "debug = false");
+    if is_small {
+        vec![]
+    } else {
+        vec!["Cargo.toml: the release profile has debug tables".to_owned()]
+    }
+}
+
+/// The words by which a command selects tests, of a line of a script or a command in a document.
+fn selected(line: &str) -> Vec<&str> {
+    let markers = [" -- ", "\"${engine[@]}\" ", "--test it "];
+    let behind = markers.iter().find_map(|marker| line.split_once(marker));
+    let is_of_tests = ["test ", "engine[@]"].iter().any(|it| line.contains(it));
+    let words = behind.filter(|_| is_of_tests).map_or("", |(_, words)| words);
+    let is_name = |word: &&str| {
+        !word.starts_with('-')
+            && word
+                .bytes()
+                .all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || b"_:".contains(&it))
+    };
+    words.split_whitespace().filter(is_name).collect()
+}
+
+/// Long runs select tests that there are, since none would pass without a word, and CONTRIBUTING has them all.
+fn long_runs(tree: &Tree) -> Vec<String> {
+    let text = |path: &str| tree.texts.get(path).map_or("", String::as_str);
+    let document = text("CONTRIBUTING.md");
+    let script = text("test").replace("\\\n", " ");
+    let own: Vec<&str> = script.lines().flat_map(selected).collect();
+    let listed: Vec<&str> = document.split('`').skip(1).step_by(2).flat_map(selected).collect();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for (path, code) in ["engine/", "cli/tests/"].into_iter().flat_map(|under| tree.rust(under)) {
+        names.extend(path.trim_end_matches(".rs").split('/'));
+        names.extend(code.split("fn ").skip(1).filter_map(|it| it.split(['(', '<']).next()));
+        names.extend(code.split("mod ").skip(1).filter_map(|it| it.split([';', ' ']).next()));
+    }
+    let is_there = |part: &str| names.iter().any(|name| name.contains(part));
+    let unlisted = own.iter().filter(|word| !listed.contains(word));
+    let unlisted =
+        unlisted.map(|word| format!("CONTRIBUTING.md has no run of {word}, but `test` has"));
+    let unknown = own.iter().chain(&listed).filter(|word| !word.split("::").all(is_there));
+    unlisted.chain(unknown.map(|word| format!("no test is called {word}"))).collect()
+}
+
 #[track_caller]
 /// The programs of the README are examples, which the tests run twice.
 fn readme_programs(tree: &Tree) -> Vec<String> {
@@ -562,4 +611,14 @@ fn the_programs_of_the_readme_are_run() {
 #[test]
 fn no_text_names_a_path_of_one_machine() {
     assert_tidy(machine_paths);
+}
+
+#[test]
+fn long_runs_select_tests_that_there_are() {
+    assert_tidy(long_runs);
+}
+
+#[test]
+fn releases_have_no_tables_of_lines() {
+    assert_tidy(release_profile);
 }

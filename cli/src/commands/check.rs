@@ -14,7 +14,7 @@ use varvite::table::check::Selection;
 use varvite::table::{check, inspect};
 
 use super::context::check as context;
-use super::repair::{Unfinished, no_lower};
+use super::repair::Unfinished;
 use crate::advice::{self, CONTEXT_CHECK};
 use crate::exit::{self, Outcome, Verdict};
 use crate::print::{self, Format};
@@ -142,9 +142,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         let (store, foreign) = (arguments.dir.clone(), arguments.foreign.clone());
         return context::of_folder(&Folder { store, foreign }, format);
     }
-    if arguments.foreign.lower().is_some() {
-        return Err(no_lower(&arguments.dir).into());
-    }
+    arguments.foreign.expect_none(&arguments.dir)?;
     let disk: Arc<dyn Disk> = folder::disk(&arguments.dir)?;
     let mut bar = Progress::new("checking", 0, Unit::Bytes);
     let found = check::check_selected(&disk, &selection, |progress| {

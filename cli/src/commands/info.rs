@@ -97,9 +97,15 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         return Err(Error::invalid(detail).into());
     }
     folder::disk(path)?;
-    let Some(what) = What::of(path) else { return below(path, format) };
+    let Some(what) = What::of(path) else {
+        arguments.foreign.expect_none(path)?;
+        return below(path, format);
+    };
     let mut said = match what {
-        What::Tables => of_tables(path)?,
+        What::Tables => {
+            arguments.foreign.expect_none(path)?;
+            of_tables(path)?
+        }
         _ => of_context(path, &arguments.foreign)?,
     };
     let (name, kind) = what.names();

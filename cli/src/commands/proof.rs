@@ -11,7 +11,7 @@ use varvite::{Error, Result};
 
 use crate::exit::{Outcome, Verdict};
 use crate::input;
-use crate::print::{self, Format};
+use crate::print::{self, Format, records};
 use crate::store::context::{Folder, commit};
 use crate::system::files;
 use crate::text::{self, Notation};
@@ -329,6 +329,22 @@ fn check(arguments: &Check, format: Format) -> Outcome {
     Ok(verdict)
 }
 
+/// The columns of a CSV of a check, whatever is found and asked.
+const CHECKED: [&str; 12] = [
+    "path",
+    "path_text",
+    "path_hex",
+    "is",
+    "value",
+    "value_text",
+    "value_hex",
+    "found",
+    "why",
+    "root",
+    "changes",
+    "after",
+];
+
 /// The same for a program: a record for each path, and one more for what the changes were proven to lead to.
 fn check_json(arguments: &Check, task: &Task, found: &[Read], after: Option<&TreeHash>) -> Outcome {
     let notation = Notation::new(arguments.hex);
@@ -357,6 +373,7 @@ fn check_json(arguments: &Check, task: &Task, found: &[Read], after: Option<&Tre
         let after = hash::to_text(after);
         all.push(json!({ "root": arguments.root, "changes": task.count(), "after": after }));
     }
+    records::columns(&CHECKED)?;
     print::json(&all)?;
     Ok(verdict)
 }

@@ -2,7 +2,7 @@
 
 mod context;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -101,14 +101,6 @@ struct Loss {
     entries: u64,
 }
 
-/// What is said of the folder of a lower layer that nothing has.
-pub fn no_lower(dir: &Path) -> Error {
-    Error::invalid(format!(
-        "{} holds no context, and nothing else has a lower folder: leave --lower out",
-        dir.display()
-    ))
-}
-
 /// Repairs and prints what was kept and lost.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     folder::apart(&arguments.dir, &arguments.out)?;
@@ -123,7 +115,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         return context::run(&arguments.dir, &arguments.out, arguments.lower.as_deref(), format);
     }
     if arguments.lower.is_some() {
-        return Err(no_lower(&arguments.dir).into());
+        return Err(folder::no_lower(&arguments.dir).into());
     }
     let source: Arc<dyn Disk> = folder::disk(&arguments.dir)?;
     let (made, target) = Target::create(&arguments.out)?;

@@ -108,12 +108,52 @@ impl Foreign {
         given
     }
 
+    /// `Invalid` where any of it is given for a store of tables in `folder`, which has nothing of it.
+    pub fn expect_none(&self, path: &Path) -> Result<()> {
+        if self.lower.is_some() {
+            return Err(folder::no_lower(path));
+        }
+        self.expect_no_shape(path)
+    }
+
+    /// `Invalid` where what is of stores of Irmin alone is given for another in `folder`.
+    pub fn expect_no_shape(&self, folder: &Path) -> Result<()> {
+        let given = self.shape_arguments();
+        match given.iter().find(|word| word.starts_with("--")) {
+            None => Ok(()),
+            Some(word) => Err(Error::invalid(format!(
+                "{} is no store of Irmin, and {word} is of those alone: leave it out",
+                folder.display()
+            ))),
+        }
+    }
+
+    /// Whether the shape was given.
+    pub fn has_shape(&self) -> bool {
+        let usual = Foreign::default();
+        (self.shape, self.hash_bits) != (usual.shape, usual.hash_bits)
+    }
+
+    /// The same for a store that is none of Irmin.
+    pub fn without_shape(&self) -> Foreign {
+        Foreign { lower: self.lower.clone(), ..Foreign::default() }
+    }
+
     /// How a store of Irmin in `folder` is opened.
     pub fn options(&self, folder: &Path) -> Result<irmin::Options> {
         let order = if self.hash_bits { ChildOrder::HashBits } else { ChildOrder::SeededHash };
         let beside = folder.canonicalize().ok().and_then(|full| Some(full.parent()?.join("lower")));
         let lower: Option<Arc<dyn Disk>> = match (&self.lower, beside) {
-            (Some(lower), _) => Some(disk(lower)?),
+            (Some(lower), _) => {
+                if folder::is_own(lower) {
+                    let (shown, own) = (lower.display(), folder.display());
+                    return Err(Error::invalid(format!(
+                        "{shown} is of a store of varvite, and {own} is one of Irmin: give the folder of its lower layer, \
+                         or leave --lower out"
+                    )));
+                }
+                Some(disk(lower)?)
+            }
             (None, Some(beside)) if beside.is_dir() && !folder.join("lower").is_dir() => {
                 Some(disk(&beside)?)
             }
@@ -159,6 +199,7 @@ impl Folder {
             let (objects_bytes, pages_bytes) = (options.objects_bytes, options.pages_bytes);
             return irmin::open(folder, &irmin::Options { objects_bytes, pages_bytes, ..foreign });
         }
+        self.foreign.expect_no_shape(&self.store)?;
         if self.foreign.lower.is_none() && Store::is_lower_folder(&*folder)? {
             return Store::open_lower_folder(folder, options);
         }
@@ -173,6 +214,7 @@ impl Folder {
 
     /// Opens the store to write.
     pub fn open_to_write(&self) -> Result<Store> {
+        self.foreign.expect_no_shape(&self.store)?;
         open_with_lower(&self.store, self.foreign.lower.as_deref())
     }
 }

@@ -147,6 +147,11 @@ pub fn is_context(folder: &Path) -> bool {
         || is_lower(folder)
 }
 
+/// Whether the folder is that of a context of ours, or has old commits of one.
+pub fn is_own(folder: &Path) -> bool {
+    folder.join("control").is_file() || is_lower(folder)
+}
+
 /// Whether the folder has old commits that a context has moved there, and is no store. Chunks that are damaged, or of two
 /// histories, are that too: whoever opens them says what is wrong.
 pub fn is_lower(folder: &Path) -> bool {
@@ -207,10 +212,20 @@ pub fn expect_lower(folder: &Path, lower: &Path) -> Result<()> {
         _ => return Ok(()),
     };
     let (shown, own) = (lower.display(), folder.display());
-    Err(Error::invalid(format!("{shown} {why}: give the folder that {own} has moved chunks to")))
+    Err(Error::invalid(format!(
+        "{shown} {why}: give the folder that {own} has moved chunks to, or leave --lower out if it has moved none"
+    )))
 }
 
-/// The same, and `Missing` where nothing is in it.
+/// What is said of the folder of a lower layer that nothing has.
+pub fn no_lower(dir: &Path) -> Error {
+    Error::invalid(format!(
+        "{} holds no context, and nothing else has a lower folder: leave --lower out",
+        dir.display()
+    ))
+}
+
+/// As [`expect_lower`], and `Missing` where nothing is in it.
 pub fn expect_lower_with_chunks(folder: &Path, lower: &Path) -> Result<()> {
     expect_lower(folder, lower)?;
     if owners(lower)?.is_some() {

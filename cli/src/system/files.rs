@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use tempfile::{TempDir, TempPath};
+use tempfile::{PathPersistError, TempDir, TempPath};
 use varvite::{Error, Kind, Result};
 
 /// Writes a file that must not be there: what somebody named by mistake stays what it is, and no half of one is left. It
@@ -14,6 +14,19 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = NewFile::create(path)?;
     file.write(bytes)?;
     file.finish()
+}
+
+/// `Exists` where something has the name `path`; `Invalid` where it can be that of a folder alone.
+fn expect_free(path: &Path) -> Result<()> {
+    if path.symlink_metadata().is_ok() {
+        return Err(is_there(path));
+    }
+    let (whole, name) = (path.as_os_str().as_encoded_bytes(), path.file_name());
+    if name.is_none_or(|name| !whole.ends_with(name.as_encoded_bytes())) {
+        let name = path.display();
+        return Err(Error::invalid(format!("{name} is the name of a folder: name a file in it")));
+    }
+    Ok(())
 }
 
 fn is_there(path: &Path) -> Error {
@@ -35,9 +48,7 @@ pub struct NewFile {
 impl NewFile {
     /// Begins it.
     pub fn create(path: &Path) -> Result<NewFile> {
-        if path.symlink_metadata().is_ok() {
-            return Err(is_there(path));
-        }
+        expect_free(path)?;
         let mut builder = tempfile::Builder::new();
         builder.prefix(".varvite-");
         #[cfg(unix)]
@@ -97,9 +108,7 @@ pub struct Work {
 impl Work {
     /// Begins it.
     pub fn beside(path: &Path) -> Result<Work> {
-        if path.symlink_metadata().is_ok() {
-            return Err(is_there(path));
-        }
+        expect_free(path)?;
         let made = tempfile::Builder::new().prefix(".varvite-").tempdir_in(folder_of(path));
         let failed = |error: io::Error| {
             let error = io::Error::from(error.kind());
@@ -127,10 +136,11 @@ fn folder_of(path: &Path) -> &Path {
 
 /// Gives what is at `work` the name `path`, which nothing may have.
 fn give_name(work: TempPath, path: &Path) -> Result<()> {
-    let refused = match work.persist_noclobber(path) {
-        Ok(()) => return Ok(()),
-        Err(refused) => refused,
-    };
+    work.persist_noclobber(path).or_else(|refused| give_otherwise(&refused, path))
+}
+
+/// The same where the system has refused it.
+fn give_otherwise(refused: &PathPersistError, path: &Path) -> Result<()> {
     if refused.error.kind() == io::ErrorKind::AlreadyExists {
         return Err(is_there(path));
     }
@@ -243,6 +253,38 @@ mod tests {
         copy_to(&work, &path).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"all of it");
         assert_eq!(copy_to(&work, &path).unwrap_err().kind(), Kind::Exists);
+    }
+
+    #[test]
+    fn a_file_that_the_system_gives_no_name_is_copied_unless_another_has_the_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let [work, path] = ["work", "out"].map(|name| folder.path().join(name));
+        let refused = |kind: io::ErrorKind| {
+            fs::write(&work, "all of it").unwrap();
+            let (error, path) = (kind.into(), TempPath::try_from_path(&work).unwrap());
+            PathPersistError { error, path }
+        };
+        let error = give_otherwise(&refused(io::ErrorKind::AlreadyExists), &path).unwrap_err();
+        assert!(error.kind() == Kind::Exists && !path.exists(), "{error}");
+        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::Unsupported] {
+            give_otherwise(&refused(kind), &path).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"all of it");
+            assert!(!work.exists());
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    /// Else all the work would be done for a name that cannot be given.
+    #[test]
+    fn what_can_only_be_a_folder_is_no_name_of_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["out/", "out//", "out/.", "none/.."] {
+            let path = folder.path().join(name);
+            for kind in [NewFile::create(&path).err(), Work::beside(&path).err()] {
+                assert_eq!(kind.map(|it| it.kind()), Some(Kind::Invalid), "{name}");
+            }
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[cfg(unix)]

@@ -108,7 +108,7 @@ pub fn read(
                 let place = format!("line {number}, column {column}: {what}");
                 let is_other = number == 1 && !line.trim_ascii().starts_with(b"{");
                 let or = if is_other {
-                    ", or the first line, of a CSV, name the columns key and value"
+                    ", or, in a CSV, the first line should name the columns key and value"
                 } else {
                     ""
                 };

@@ -81,6 +81,10 @@ const MORE: [&str; 45] = [
 /// until it is ended.
 const WITHOUT_JSON: [&str; 4] = ["completions", "context shell", "explore", "table shell"];
 
+/// Commands whose lines are others than their JSON, and what stands behind their names in the schema.
+const OF_LINES: [&str; 3] = ["table list", "table merge status", "context branch list"];
+const LINES: &str = " --format jsonl";
+
 /// Commands whose data is not in the repository; where it is beside it, they are run.
 const BESIDE: [(&str, &str); 2] =
     [("replay cardano", "cardano-preview/immutable"), ("replay tezos-json", "tezos-carthagenet")];
@@ -162,8 +166,9 @@ fn the_schema_has_every_command_of_the_help() {
     let mut all = BTreeSet::new();
     crate::exits::commands(&[], &mut all);
     let defined: BTreeSet<String> = root["$defs"].as_object().unwrap().keys().cloned().collect();
-    let expected: BTreeSet<String> =
+    let mut expected: BTreeSet<String> =
         all.into_iter().filter(|name| !WITHOUT_JSON.contains(&&**name)).collect();
+    expected.extend(OF_LINES.map(|name| format!("{name}{LINES}")));
     let lacking: Vec<_> = expected.difference(&defined).collect();
     assert!(lacking.is_empty(), "the schema has none of {lacking:?}");
     let others: Vec<_> = defined.difference(&expected).collect();
@@ -233,10 +238,14 @@ fn wrong(schema: &Value, value: &Value, root: &Value, place: &str) -> Option<Str
 
 /// The values that a line prints, each with the envelope if it has one.
 fn values(world: &World, line: &str) -> (i32, Vec<Value>) {
+    values_in("json", world, line)
+}
+
+fn values_in(format: &str, world: &World, line: &str) -> (i32, Vec<Value>) {
     let line = line.replace("--changes 1", "--changes 0");
     let arguments = world.arguments(&line);
     let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    arguments.extend(["--format", "json"]);
+    arguments.extend(["--format", format]);
     let ran = command(&arguments).stdin(Stdio::null()).output().unwrap();
     let (code, out) =
         (ran.status.code().unwrap(), String::from_utf8_lossy(&ran.stdout).into_owned());
@@ -245,10 +254,14 @@ fn values(world: &World, line: &str) -> (i32, Vec<Value>) {
     {
         return (code, Vec::new()); // the proof, or the dump
     }
+    let each = || out.lines().map(|record| serde_json::from_str(record).expect(&line)).collect();
+    if format == "jsonl" {
+        return (code, each());
+    }
     let whole: Vec<Value> = match serde_json::from_str(&out) {
         Ok(Value::Array(records)) => records,
         Ok(value) => vec![value],
-        Err(_) => out.lines().map(|record| serde_json::from_str(record).expect(&line)).collect(),
+        Err(_) => each(),
     };
     (code, whole)
 }
@@ -315,8 +328,33 @@ fn json_is_what_the_schema_says_in_every_command() {
         }
     }
     let defined: Map<_, _> = root["$defs"].as_object().unwrap().clone();
-    let unseen: Vec<_> = defined.keys().filter(|name| !seen.contains(*name)).collect();
+    let unseen = defined.keys().filter(|name| !seen.contains(*name) && !name.ends_with(LINES));
+    let unseen: Vec<_> = unseen.collect();
     assert_eq!(unseen, ["envelope", "error"], "these are printed by no command");
+}
+
+#[test]
+fn lines_of_json_are_what_the_schema_says_in_every_command() {
+    let root: Value = serde_json::from_str(&fs::read_to_string(path()).unwrap()).unwrap();
+    let world = World::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    for line in lines().chain(ABSENT) {
+        let name = name(line);
+        let (code, values) = values_in("jsonl", &copied(&world), line);
+        let own = OF_LINES.iter().find(|it| **it == name);
+        let schema = match own {
+            _ if code == 2 => "error".to_owned(),
+            Some(name) => format!("{name}{LINES}"),
+            None => name.clone(),
+        };
+        for value in &values {
+            let fault = wrong(&root["$defs"][&schema], value, &root, &name);
+            assert_eq!(fault, None, "{line}: {value}");
+            seen.extend(own);
+        }
+    }
+    // The stores have no merge.
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["context branch list", "table list"]);
 }
 
 /// Where neither folder nor file is there, and where a flag is wrong.

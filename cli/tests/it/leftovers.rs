@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::binary::{Ran, finish, run, text};
 use crate::exits::flip;
+use crate::setups::archive;
 
 /// The same where a file may have so many blocks of 512 bytes.
 fn limited(folder: &Path, line: &str, blocks: u32) -> Ran {
@@ -142,6 +143,13 @@ fn a_link_to_nowhere_is_told_as_that() {
         run(folder, line).error(2, &["o is a link that leads nowhere"]);
     }
     run(folder, "context export-irmin C f").error(2, &["f is a file, where a folder is needed"]);
+    // Nor do the folders that were made for it stay, whatever failed.
+    run(folder, "context put C main a/needle 1").yes();
+    let pack = folder.join("C/0000-000000.pack");
+    let bytes = fs::read(&pack).unwrap();
+    flip(&pack, bytes.windows(6).position(|window| window == b"needle").unwrap());
+    run(folder, "context export-irmin C made/for/it").error(3, &["0000-000000.pack is damaged"]);
+    assert!(!folder.join("made").exists());
     assert!(!folder.join("o.scratch").exists() && !folder.join("f.scratch").exists());
 }
 
@@ -150,11 +158,7 @@ fn old_commits_move_to_the_folder_that_has_the_others() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
     for store in ["n", "m"] {
-        run(folder, &format!("context create {store}")).yes();
-        run(folder, &format!("context put {store} main a 1")).yes();
-        run(folder, &format!("context archive {store} --lower {store}-low --end-chunk")).yes();
-        run(folder, &format!("context put {store} main a 2")).yes();
-        run(folder, &format!("context archive {store} --lower {store}-low")).yes();
+        archive(folder, store, &format!("{store}-low"));
     }
     run(folder, "context archive n --lower n-low").yes();
     run(folder, "context archive n --lower m-low").error(2, &["belong to another store"]);
@@ -192,11 +196,7 @@ fn the_lower_folder_of_another_store_costs_nothing() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
     for store in ["n", "m"] {
-        run(folder, &format!("context create {store}")).yes();
-        for (number, more) in [(1, " --end-chunk"), (2, "")] {
-            run(folder, &format!("context put {store} main a {number}")).yes();
-            run(folder, &format!("context archive {store} --lower {store}-low{more}")).yes();
-        }
+        archive(folder, store, &format!("{store}-low"));
     }
     let said = run(folder, "context check n --rebuild-index --lower m-low");
     said.error(2, &["m-low has chunks of another store"]);
@@ -219,13 +219,9 @@ fn the_lower_folder_of_another_store_costs_nothing() {
 fn a_file_of_another_store_is_damage_to_a_check_of_an_archive() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    for store in ["a", "b"] {
-        run(folder, &format!("context create {store}")).yes();
-        run(folder, &format!("context put {store} main x 1")).yes();
-    }
-    run(folder, "context archive a --lower low --end-chunk").yes();
-    run(folder, "context put a main x 2").yes();
-    run(folder, "context archive a --lower low").yes();
+    archive(folder, "a", "low");
+    run(folder, "context create b").yes();
+    run(folder, "context put b main x 1").yes();
     let own = folder.join("a/0000-000001.pack");
     let kept = fs::read(&own).unwrap();
     fs::copy(folder.join("b/0000-000000.pack"), &own).unwrap();
@@ -266,11 +262,7 @@ fn a_folder_index_is_somebodys_where_no_store_is() {
 fn old_commits_that_are_damaged_are_no_absence() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    run(folder, "context create n").yes();
-    run(folder, "context put n main a 1").yes();
-    run(folder, "context archive n --lower low --end-chunk").yes();
-    run(folder, "context put n main a 2").yes();
-    run(folder, "context archive n --lower low").yes();
+    archive(folder, "n", "low");
     let chunk = folder.join("low/0000-000000.pack");
     flip(&chunk, 20);
     for command in ["info", "check", "context check", "context log"] {
@@ -385,6 +377,36 @@ fn a_date_to_come_keeps_no_commit_and_is_refused() {
     assert_eq!(run(folder, "context log C").yes().lines().count(), 3);
     let said = run(folder, "context collect run C --since 2026-01-02").yes();
     assert!(said.starts_with("1 commit collected, 2 kept"), "{said}");
+}
+
+/// Old commits that are elsewhere stay, whatever is said of what to keep, and whether or not they can be read.
+#[test]
+fn a_collection_of_an_archive_is_refused_before_anything_is_pinned() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    archive(folder, "n", "low");
+    for keep in
+        ["--keep 1", "--since 2026-01-01", "--since 2030-01-01", "--to last", "--keep 1 --every 1"]
+    {
+        let ran = run(folder, &format!("context collect run n {keep}"));
+        ran.error(2, &["the store has chunks in its lower folder", "`varvite context unarchive`"]);
+    }
+    assert_eq!(run(folder, "context pin list n --format json").json(), serde_json::json!([]));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_conversion_that_finds_no_room_names_the_file_that_it_was_to_make() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "bench context --accounts 200 --blocks 3 --memory --trace T").yes();
+    run(folder, "trace convert T ROWS").yes();
+    for line in ["trace convert ROWS OUT", "trace convert T OUT"] {
+        let said = limited(folder, line, 1).error(2, &["could not write", "OUT"]);
+        assert!(!said.contains(".varvite-"), "{line}: {said}");
+    }
+    run(folder, "trace convert ROWS OUT/").error(2, &["OUT/ is the name of a folder"]);
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 2);
 }
 
 /// A file that a command makes has its name once it is whole, and the rights of any other.

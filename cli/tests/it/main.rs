@@ -67,6 +67,8 @@ mod publish;
 mod replay;
 /// What is said of errors, word for word.
 mod sentences;
+/// Stores that several tests begin with.
+mod setups;
 /// What was done or found without a word.
 mod silences;
 /// `table`, `check`, `inspect`: stores by hand, sound and damaged.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::binary::{command, finish, text, varvite};
+use crate::binary::{command, finish, run, text, varvite};
 use crate::exits::{World, lines};
 
 #[test]
@@ -214,4 +214,43 @@ fn quiet_says_no_warnings() {
     assert_eq!(finish(command(&bench)).err, "");
     let store = world.path("STORE");
     varvite(&["table", "get", text(&store), "t", "k00001", "--quiet"]).yes();
+}
+
+/// Who reads rows finds them in the same columns, whether something was there or not.
+#[test]
+fn columns_of_a_csv_do_not_depend_on_what_was_there() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let header = |line: &str, code: i32| {
+        let out = run(folder, &format!("{line} --format csv")).ended(code);
+        out.lines().next().unwrap().to_owned()
+    };
+    run(folder, "context create C").yes();
+    for path in ["a", "b"] {
+        run(folder, &format!("context put C main {path} 1")).yes();
+    }
+    let log = run(folder, "context log C --format json").json();
+    let root = log[0]["tree"].as_str().unwrap();
+    run(folder, "proof make C main a nope --output P").yes();
+    run(folder, "proof make C main --put q 1 --output Q").yes();
+    let check = format!("--root {root} --configuration tezos");
+    let of_proof =
+        "path,path_text,path_hex,is,value,value_text,value_hex,found,why,root,changes,after";
+    for (line, code) in [("P a", 0), ("P nope", 1), ("P a nope", 1), ("Q --put q 1", 0)] {
+        assert_eq!(header(&format!("proof check {line} {check}"), code), of_proof, "{line}");
+    }
+    let removed = "branch,outcome,commit,commit_hash,found,why";
+    run(folder, "context branch set C other main").yes();
+    run(folder, "context pin add C main").yes();
+    for (line, columns) in [
+        ("context remove C main a", removed),
+        ("context branch remove C other", removed),
+        ("context pin remove C last~1", "commit_hash,done,found,why"),
+    ] {
+        let line = line.replace("last~1", log[0]["hash"].as_str().unwrap());
+        for code in [0, 1] {
+            assert_eq!(header(&line, code), columns, "{line}, {code}");
+        }
+    }
+    assert!(header("context collect cancel C", 1).ends_with(",disk_bytes,found,why"));
 }

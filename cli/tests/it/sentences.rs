@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use varvite::disk::os::OsDisk;
-use varvite::{Session, SessionOptions, SnapshotContent, TableOptions};
+use varvite::Log;
 
 use crate::binary::run;
 use crate::exits::flip;
+use crate::setups::{archive, tables};
 
 /// The same with the digits of checksums left out, which every store has others of.
 fn masked(said: &str) -> String {
@@ -164,26 +164,12 @@ fn of_a_pipe_in_place_of_a_trace() {
     }
 }
 
-/// A store with the snapshots `names`, each of a table t with one key.
-fn kept(folder: &Path, names: &[&str]) {
-    let session = Session::create(OsDisk::create(folder).unwrap(), SessionOptions::default());
-    let session = session.unwrap();
-    let mut table = session.create_table("t", TableOptions::default()).unwrap();
-    table.update(varvite::Batch::new().insert(b"k", b"v")).unwrap();
-    for name in names {
-        let content = SnapshotContent { tables: &[&table], label: "l", payload: b"" };
-        session.save_snapshot(name, content).unwrap();
-    }
-    drop(table);
-    session.close().unwrap();
-}
-
 #[test]
 fn of_which_snapshot_is_meant() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    kept(&folder.join("S"), &["one", "two"]);
-    kept(&folder.join("other"), &["one"]);
+    tables(&folder.join("S"), Log::None, &["one", "two"]);
+    tables(&folder.join("other"), Log::None, &["one"]);
     run(folder, "table get S t k").says(
         2,
         "the store has several snapshots and no head: choose one with --snapshot (one, two)",
@@ -295,6 +281,29 @@ fn of_pages_that_are_damaged() {
 }
 
 #[test]
+fn of_files_that_are_lost() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "table put S t k v --create").yes();
+    fs::remove_file(folder.join("S/segments/0000000000000001.segment")).unwrap();
+    let lost =
+        "segments/0000000000000001.segment is not there, but what the session keeps is in it; ";
+    run(folder, "table get S t k").says(
+        3,
+        &format!("{lost}run `varvite check` and restore it from a snapshot or another copy"),
+    );
+    // Each advises what is next, once.
+    for (command, advice) in [
+        ("check", "restore it from a snapshot or another copy"),
+        ("scrub", "restore a backup, or have `varvite repair` make a new store of what is whole"),
+    ] {
+        let said = run(folder, &format!("{command} S")).ended(3);
+        let first = said.lines().next().unwrap();
+        assert_eq!(first, format!("{lost}{advice} (needed by head-0000000001)"), "{command}");
+    }
+}
+
+#[test]
 fn of_a_store_of_irmin_with_another_shape() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
@@ -310,6 +319,53 @@ fn of_a_store_of_irmin_with_another_shape() {
     let said = run(folder, "context ls I main d").error(3, &[]);
     let advice = "; check the shape that the store was made with, or restore it from a snapshot or another copy\n";
     assert!(said.ends_with(advice), "{said}");
+    // Who has said a shape is told to look at it again.
+    for given in ["--shape 2,2", "--shape 32,300", "--shape 4,256"] {
+        let said = run(folder, &format!("context check I {given}")).ended(3);
+        let again = "; check the shape that the store was made with, or restore it from a snapshot or another copy (";
+        assert!(said.contains(again) && !said.contains("say so with"), "{given}: {said}");
+    }
+}
+
+/// What would be taken and do nothing.
+#[test]
+fn of_options_that_are_of_another_kind_of_store() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "table put T t a b --create").yes();
+    run(folder, "context create C").yes();
+    run(folder, "context put C main a 1 --date 2026-01-01").yes();
+    run(folder, "context export-irmin C I").yes();
+    fs::create_dir(folder.join("w")).unwrap();
+    for store in ["C", "T"] {
+        for command in ["check", "info", "doctor"] {
+            for (given, word) in
+                [("--shape 2,2", "--shape"), ("--hash-bits", "--hash-bits"), ("--trust", "--trust")]
+            {
+                run(folder, &format!("{command} {store} {given}")).says(
+                    2,
+                    &format!(
+                        "{store} is no store of Irmin, and {word} is of those alone: leave it out"
+                    ),
+                );
+            }
+        }
+    }
+    for line in ["log C", "get C main a", "check C", "merge C other main", "branch list C"] {
+        run(folder, &format!("context {line} --shape 2,2")).error(2, &["C is no store of Irmin"]);
+    }
+    for command in ["check", "info"] {
+        let what = "holds no context, and nothing else has a lower folder: leave --lower out";
+        run(folder, &format!("{command} T --lower w")).says(2, &format!("T {what}"));
+    }
+    run(folder, "info w --lower w").error(2, &["w holds no context"]);
+    for line in ["check I --lower C", "info I --lower C", "context log I --lower C"] {
+        run(folder, line).says(
+            2,
+            "C is of a store of varvite, and I is one of Irmin: give the folder of its lower layer, or leave --lower out",
+        );
+    }
+    run(folder, "check I --lower w --shape 32,256 --trust").yes();
 }
 
 #[test]
@@ -317,16 +373,12 @@ fn of_a_lower_folder_that_is_another_ones() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
     for store in ["A", "B"] {
-        run(folder, &format!("context create {store}")).yes();
-        run(folder, &format!("context put {store} main a 1 --date 2026-01-01")).yes();
-        let archive = format!("context archive {store} --lower below-{store} --end-chunk");
-        run(folder, &archive).yes();
-        run(folder, &format!("context put {store} main b 2 --lower below-{store}")).yes();
-        run(folder, &archive).yes();
+        archive(folder, store, &format!("below-{store}"));
     }
     fs::create_dir(folder.join("empty")).unwrap();
     run(folder, "context check A --lower below-A").yes();
     let give = "give the folder that A has moved chunks to";
+    let out = "or leave --lower out if it has moved none";
     for line in [
         "context check A",
         "check A",
@@ -336,9 +388,9 @@ fn of_a_lower_folder_that_is_another_ones() {
         "repair A OUT",
     ] {
         run(folder, &format!("{line} --lower below-B"))
-            .says(2, &format!("below-B has chunks of another store: {give}"));
+            .says(2, &format!("below-B has chunks of another store: {give}, {out}"));
         run(folder, &format!("{line} --lower B"))
-            .says(2, &format!("B is the folder of a store: {give}"));
+            .says(2, &format!("B is the folder of a store: {give}, {out}"));
         assert!(!folder.join("OUT").exists(), "{line}");
     }
     run(folder, "context check A --lower empty")
@@ -348,7 +400,7 @@ fn of_a_lower_folder_that_is_another_ones() {
     run(folder, "context check A --lower below-A").ended(3);
     // What is lost is lost: the rest is made a store of.
     run(folder, "repair A OUT --lower empty").ended(3);
-    run(folder, "context get OUT main b").yes();
+    run(folder, "context get OUT main a").yes();
 }
 
 #[test]

@@ -10,10 +10,11 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::trace::Recorder;
-use varvite::{Batch, Session, SessionOptions};
+use varvite::{Batch, Log, OpenSnapshot, OpenTable, Session, SessionOptions};
 
 use crate::binary::run;
 use crate::json::copy;
+use crate::setups::tables;
 use crate::traces::recorded;
 
 /// Hashes of the commits of a store, the oldest first.
@@ -81,7 +82,7 @@ fn options_that_would_do_nothing_are_refused() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
     recorded(folder);
-    trace_of_a_table(folder, "KEPT", varvite::Log::None);
+    trace_of_a_table(folder, "KEPT", Log::None);
     run(folder, "trace replay T --store S").yes();
     for (line, said) in [
         ("KEPT.trace --index always", "--index is of a context"),
@@ -152,8 +153,8 @@ fn a_commit_of_the_snapshot_may_be_asked_for_before_it_is_made() {
 fn tables_that_were_there_are_opened_and_read() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    trace_of_a_table(folder, "LIVE", varvite::Log::Written);
-    trace_of_a_table(folder, "KEPT", varvite::Log::None);
+    trace_of_a_table(folder, "LIVE", Log::Written);
+    trace_of_a_table(folder, "KEPT", Log::None);
     // New tables have nothing of it.
     for trace in ["LIVE.trace", "KEPT.trace"] {
         run(folder, &format!("trace replay {trace} --format json")).ended(1);
@@ -172,31 +173,19 @@ fn tables_that_were_there_are_opened_and_read() {
 }
 
 /// Records a program that opens the table `t`, which has a key, reads it and removes it. The store is as it was before.
-fn trace_of_a_table(folder: &Path, store: &str, log: varvite::Log) {
-    use varvite::disk::Disk;
-    use varvite::disk::os::OsDisk;
-    use varvite::trace::Recorder;
-    use varvite::{OpenSnapshot, OpenTable, SnapshotContent, TableOptions};
-    let disk = OsDisk::create(folder.join(store)).unwrap();
+fn trace_of_a_table(folder: &Path, store: &str, log: Log) {
+    let names: &[&str] = if log == Log::None { &["one"] } else { &[] };
+    tables(&folder.join(store), log, names);
     let options = SessionOptions { log, ..SessionOptions::default() };
-    let session = Session::create(disk, options.clone()).unwrap();
-    let mut table = session.create_table("t", TableOptions::default()).unwrap();
-    table.update(Batch::new().insert(b"k", b"value")).unwrap();
-    if log == varvite::Log::None {
-        let content = SnapshotContent { tables: &[&table], label: "l", payload: b"" };
-        session.save_snapshot("one", content).unwrap();
-    }
-    drop(table);
-    session.close().unwrap();
     // Of a copy, so that the store itself stays.
     copy(&folder.join(store), &folder.join(format!("{store}.copy")));
-    let traces = OsDisk::new(folder).unwrap() as std::sync::Arc<dyn Disk>;
+    let traces = OsDisk::new(folder).unwrap() as Arc<dyn Disk>;
     let recorder = Recorder::create(&traces, &format!("{store}.trace"), || 0).unwrap();
     let options = SessionOptions { recorder: Some(recorder.clone()), ..options };
     let session =
         Session::open(OsDisk::new(folder.join(format!("{store}.copy"))).unwrap(), options).unwrap();
     let mut table = match log {
-        varvite::Log::None => {
+        Log::None => {
             session.open_snapshot("one", &OpenSnapshot::default()).unwrap().take("t").unwrap()
         }
         _ => session.open_table("t", &OpenTable::default()).unwrap(),
@@ -353,7 +342,7 @@ fn any_option_of_the_library_can_be_tried_on_either_side() {
         let ran = run(folder, &format!("trace replay T --set {set}"));
         assert!(ran.code == 2 && ran.err.contains(part), "{ran:?}");
     }
-    trace_of_a_table(folder, "O", varvite::Log::None);
+    trace_of_a_table(folder, "O", Log::None);
     let refused = |set: &str| run(folder, &format!("trace replay O.trace --store N --set {set}"));
     refused("size_ratio=99").error(2, &[]);
     refused("filter_bits=1000").error(2, &["filter_bits"]);
@@ -392,7 +381,7 @@ fn options_of_what_the_trace_does_not_have_are_refused() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
     recorded(folder);
-    trace_of_a_table(folder, "R", varvite::Log::None);
+    trace_of_a_table(folder, "R", Log::None);
     fs::create_dir(folder.join("LOWER")).unwrap();
     for (line, word) in [
         ("T --set segment_bytes=1000000", "segment_bytes"),

@@ -13,7 +13,8 @@ pub const NESTING: usize = 512;
 
 /// `Corrupt`: the proof is none.
 pub(super) fn wrong(what: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the proof is wrong: {what}; ask for another one"))
+    Error::new(ErrorKind::Corrupt, format!("the proof is wrong: {what}"))
+        .advised("ask for another one")
 }
 
 /// A hash and what it is the hash of: the empty value and the empty directory have the same.

@@ -178,3 +178,14 @@ fn a_file_that_is_refused_leaves_no_store() {
     let source = exported(&bytes);
     Store::create_from_commit(target, options(Index::Always), &*source, FILE).unwrap();
 }
+
+#[cfg(unix)]
+#[test]
+fn a_store_that_takes_the_place_at_any_call_stays() {
+    for index in [Index::Minimal, Index::Always] {
+        crate::table_discard::the_folder_of_another_stays(|disk| {
+            let store = made(&disk, index);
+            || store.discard()
+        });
+    }
+}

@@ -109,11 +109,15 @@ impl fmt::Debug for HookedDisk {
 
 #[derive(Debug)]
 struct HookedLock {
-    _inner: Box<dyn Lock>,
+    inner: Box<dyn Lock>,
     locked: Arc<AtomicBool>,
 }
 
-impl Lock for HookedLock {}
+impl Lock for HookedLock {
+    fn check(&self) -> Result<()> {
+        self.inner.check()
+    }
+}
 
 impl Drop for HookedLock {
     fn drop(&mut self) {
@@ -169,7 +173,7 @@ impl Disk for HookedDisk {
         (self.before)(Call::Lock, path);
         let inner = self.inner.lock(path, holder)?;
         self.locked.store(true, SeqCst);
-        Ok(Box::new(HookedLock { _inner: inner, locked: Arc::clone(&self.locked) }))
+        Ok(Box::new(HookedLock { inner, locked: Arc::clone(&self.locked) }))
     }
 
     fn link_or_copy(&self, from: &str, to: &str) -> Result<Linked> {

@@ -1,13 +1,18 @@
 //! A session that was only just made is taken back, with nothing that is somebody else's.
 
+use std::fs;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 
 use varvite::disk::os::OsDisk;
 use varvite::disk::sim::SimDisk;
 use varvite::disk::{Access, Disk, Mode};
 use varvite::table::check::check;
-use varvite::{Batch, Kind, Log, Session, SessionOptions, SnapshotContent, TableOptions};
+use varvite::{Batch, Kind, Log, Result, Session, SessionOptions, SnapshotContent, TableOptions};
+
+use crate::hooked_disk::{Call, HookedDisk};
 
 fn options(log: Log) -> SessionOptions {
     SessionOptions { log, seed: Some(9), ..SessionOptions::default() }
@@ -74,7 +79,7 @@ fn a_session_that_took_the_place_of_another_stays() {
     let above = tempfile::tempdir().unwrap();
     let [place, aside] = ["s", "aside"].map(|name| above.path().join(name));
     let session = made(&(OsDisk::create(&place).unwrap() as Arc<dyn Disk>), Log::Synced);
-    std::fs::rename(&place, &aside).unwrap();
+    fs::rename(&place, &aside).unwrap();
     let disk: Arc<dyn Disk> = OsDisk::create(&place).unwrap();
     let other = made(&disk, Log::Synced);
     assert_eq!(session.discard().unwrap_err().kind(), Kind::Poisoned);
@@ -123,4 +128,63 @@ fn a_crash_at_any_call_leaves_no_session_that_looks_damaged() {
         }
     }
     assert!(whole > 1 && nothing > 20, "{whole}, {nothing}");
+}
+
+#[cfg_attr(not(unix), allow(dead_code))]
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let inside = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    inside.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// Before each call that changes something while what `make` gives is done, the folder is moved away, and another like it
+/// takes its place: it loses nothing but by that call.
+#[cfg_attr(not(unix), allow(dead_code))]
+pub fn the_folder_of_another_stays<M: FnOnce() -> Result<()>>(make: impl Fn(Arc<dyn Disk>) -> M) {
+    for n in 1.. {
+        let above = tempfile::tempdir().unwrap();
+        let [place, aside] = ["s", "aside"].map(|name| above.path().join(name));
+        let (calls, there) = (Arc::new(AtomicU64::new(u64::MAX)), Arc::new(Mutex::new(0)));
+        let hook = {
+            let (calls, there, place) = (Arc::clone(&calls), Arc::clone(&there), place.clone());
+            move |call: Call, _: &str| {
+                if !call.changes()
+                    || calls.load(SeqCst) == u64::MAX
+                    || calls.fetch_sub(1, SeqCst) != 1
+                {
+                    return;
+                }
+                calls.store(u64::MAX, SeqCst);
+                fs::rename(&place, &aside).unwrap();
+                let own = files(&aside);
+                for file in &own {
+                    let to = place.join(file.strip_prefix(&aside).unwrap());
+                    fs::create_dir_all(to.parent().unwrap()).unwrap();
+                    fs::copy(file, to).unwrap();
+                }
+                *there.lock().unwrap() = own.len();
+            }
+        };
+        let disk = HookedDisk::new(OsDisk::create(&place).unwrap(), hook);
+        let discard = make(disk);
+        calls.store(n, SeqCst);
+        let outcome = discard();
+        if calls.load(SeqCst) != u64::MAX {
+            outcome.unwrap();
+            assert!(n > 15, "{n}");
+            return;
+        }
+        let there = *there.lock().unwrap();
+        // The last call removes the lock, behind all else.
+        assert!(outcome.is_err() || there == 1, "call {n}");
+        assert!(files(&place).len() + 1 >= there, "call {n}: {} of {there}", files(&place).len());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_session_that_takes_the_place_at_any_call_stays() {
+    the_folder_of_another_stays(|disk| {
+        let session = made(&disk, Log::Synced);
+        || session.discard()
+    });
 }

@@ -259,3 +259,43 @@ fn what_a_build_leaves_is_found() {
     ];
     accepts(products, &ours.map(|path| (path, "")));
 }
+
+#[test]
+fn a_run_of_no_test_is_refused() {
+    let code = ("engine/tests/it/faults.rs", "fn every_call() {}\n");
+    let script = ("test", "    step x env A=1 \\\n        \"${engine[@]}\" faults every_\n");
+    let document = "`cargo test --test it -- every_`, `cargo test -p varvite --test it faults`\n";
+    accepts(long_runs, &[code, script, ("CONTRIBUTING.md", document)]);
+    refuses(
+        long_runs,
+        &[code, script, ("CONTRIBUTING.md", "`cargo test --test it faults`")],
+        "every_",
+    );
+    refuses(
+        long_runs,
+        &[code, ("CONTRIBUTING.md", "`cargo test --test it -- faults crash::`")],
+        "crash::",
+    );
+    let renamed = ("engine/tests/it/failures.rs", "fn every_call() {}\n");
+    refuses(
+        long_runs,
+        &[renamed, script, ("CONTRIBUTING.md", document)],
+        "no test is called faults",
+    );
+}
+
+#[test]
+fn a_release_with_tables_of_lines_is_refused() {
+    let with = |profile: &'static str| [("Cargo.toml", profile)];
+    accepts(
+        release_profile,
+        &with("[profile.release]\ndebug = false\nlto = true\n\n[profile.dev]\n"),
+    );
+    for profile in [
+        "[profile.release]\ndebug = \"line-tables-only\"\n",
+        "[profile.release]\nlto = true\n\n[profile.dev]\ndebug = false\n",
+        "",
+    ] {
+        refuses(release_profile, &with(profile), "debug tables");
+    }
+}

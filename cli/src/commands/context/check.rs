@@ -23,6 +23,8 @@ use crate::wheel;
 
 /// Children of a directory that are read at once. Names and hashes of all of them are kept until its hash is computed.
 const PAGE: u64 = 4096;
+/// What is said behind a file that could not be read, beside damage.
+const UNREAD: &str = "so what is behind it was not checked";
 /// How often a check begins again because of what a writer beside it took away.
 const ATTEMPTS: usize = 4;
 /// What is advised where the shape of a store of Irmin may be another than was said.
@@ -99,6 +101,8 @@ struct Walk {
     values: u64,
     /// Whether hashes are recomputed here; those of Irmin's stores are as they are read.
     hashes: bool,
+    /// The shape of a store of Irmin was given, which may be the wrong one.
+    has_shape: bool,
     /// The folder of the lower layer was given: what is not there, or is another store's, is a damage as any other.
     has_lower: bool,
 }
@@ -141,23 +145,39 @@ impl Walk {
             return Err(error);
         }
         let error = match error.advice() {
-            // The folder of a store of Irmin does not say it.
-            Some(irmin::SHAPE_ADVICE) => error.with_advice(SHAPE_ADVICE),
+            // The folder of a store of Irmin does not say it. Where it was said, it is to be looked at again.
+            Some(irmin::SHAPE_ADVICE) if !self.has_shape => error.with_advice(SHAPE_ADVICE),
+            Some(Error::CHECK_ADVICE) if self.has_shape => error.with_advice(irmin::SHAPE_ADVICE),
             // That is what is run.
             Some(Error::CHECK_ADVICE) => error.with_advice(RESTORE_ADVICE),
             _ => error,
         };
-        let detail = error.detail().to_owned();
-        let path = (!path.is_empty()).then(|| path.join("/"));
+        Ok(self.add(error.detail().to_owned(), (!path.is_empty()).then(|| path.join("/"))))
+    }
+
+    /// The place of a finding that says `detail`, and of which `path` is known.
+    fn add(&mut self, detail: String, path: Option<String>) -> usize {
         if let Some(place) = self.places.get(&detail) {
             let known = &mut self.findings[*place];
             known.path = known.path.take().or(path);
-            return Ok(*place);
+            return *place;
         }
         let place = self.findings.len();
         self.places.insert(detail.clone(), place);
         self.findings.push(Finding { detail, path, commits: Vec::new(), is_of_chunk: false });
-        Ok(place)
+        place
+    }
+
+    /// A disk that fails ends the check; damage that was found by then is told all the same, and that behind it.
+    fn ended(&mut self, outcome: Result<()>) -> Result<()> {
+        match outcome {
+            Err(error) if error.kind() == Kind::Io && !self.findings.is_empty() => {
+                let place = self.add(format!("{}; {UNREAD}", error.what()), None);
+                self.findings[place].is_of_chunk = true;
+                Ok(())
+            }
+            outcome => outcome,
+        }
     }
 
     /// A finding where `expected` is the hash of what is there, unless `found` is.
@@ -310,7 +330,7 @@ impl Walk {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     if arguments.rebuild_index {
         // Before the one that is there is thrown away.
-        expect_right_lower(&arguments.folder)?;
+        expect_right(&arguments.folder)?;
         let mut store = arguments.folder.open_to_write()?;
         wheel::during("making the index again", || store.rebuild_index())?;
         store.close()?;
@@ -329,9 +349,16 @@ fn own_lower(arguments: &Folder) -> Result<Option<&Path>> {
     Ok(arguments.lower().filter(|_| !is_foreign))
 }
 
-/// `Invalid` where another lower folder was given than that of the store, which is no damage of it.
-fn expect_right_lower(arguments: &Folder) -> Result<()> {
-    own_lower(arguments)?.map_or(Ok(()), |lower| expect_lower(&arguments.store, lower))
+/// `Invalid` where another lower folder was given than that of the store, or what only one of Irmin has: that is no damage
+/// of it.
+fn expect_right(arguments: &Folder) -> Result<()> {
+    let Folder { store, foreign } = arguments;
+    if irmin::is_store(&*disk(store)?)? {
+        // Opening it says so.
+        return foreign.options(store).map(drop);
+    }
+    foreign.expect_no_shape(store)?;
+    foreign.lower().map_or(Ok(()), |lower| expect_lower(store, lower))
 }
 
 /// Reads what is to be checked.
@@ -343,14 +370,16 @@ fn walk(arguments: &Folder, store: &Store, part: &Part) -> Result<(Walk, Checked
         expect_lower_with_chunks(&arguments.store, lower)?;
     }
     let hashes = !irmin::is_store(&*disk(&arguments.store)?)?;
-    let mut walk = Walk { hashes, has_lower: lower.is_some(), ..Walk::default() };
+    let (has_lower, has_shape) = (lower.is_some(), arguments.foreign.has_shape());
+    let mut walk = Walk { hashes, has_lower, has_shape, ..Walk::default() };
     let mut checked = Checked::default();
     if part.is_all() {
         match wheel::during("recomputing every hash", || store.check()) {
             Ok(found) => checked = found,
             Err(error) => {
                 walk.found(error, &[])?;
-                walk_all(&mut walk, store)?;
+                let outcome = walk_all(&mut walk, store);
+                walk.ended(outcome)?;
             }
         }
     } else if part.commit.is_empty() {
@@ -364,12 +393,14 @@ fn walk(arguments: &Folder, store: &Store, part: &Part) -> Result<(Walk, Checked
                 if error.kind() != Kind::Missing {
                     walk.found(error, &[])?;
                 }
-                walk_part(&mut walk, store, part)?;
+                let outcome = walk_part(&mut walk, store, part);
+                walk.ended(outcome)?;
             }
         }
     } else {
         for name in &part.commit {
-            walk.commit(store, &commit(store, name)?)?;
+            let outcome = walk.commit(store, &commit(store, name)?);
+            walk.ended(outcome)?;
         }
     }
     Ok((walk, checked))
@@ -377,7 +408,7 @@ fn walk(arguments: &Folder, store: &Store, part: &Part) -> Result<(Walk, Checked
 
 /// The same once more, where a writer beside this has collected or cleared meanwhile: then what is not there is no damage.
 fn walk_beside(arguments: &Folder, part: &Part) -> Result<(Store, Walk, Checked)> {
-    expect_right_lower(arguments)?;
+    expect_right(arguments)?;
     let mut store = arguments.open().map_err(|error| as_damage(arguments, error))?;
     for _ in 1..ATTEMPTS {
         let outcome = walk(arguments, &store, part);
@@ -589,5 +620,26 @@ impl Finding {
             _ => format!("commits {}{more} need it", named.join(", ")),
         };
         print::line(&format!("{at}{} ({touched})", self.detail))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_told_where_the_disk_fails_behind_it() {
+        let failed = || Err(Error::io("read", "b.pack", std::io::ErrorKind::TimedOut.into()));
+        let mut walk = Walk::default();
+        assert_eq!(walk.ended(failed()).map_err(|it| it.kind()), Err(Kind::Io));
+        walk.found(Error::corrupt("a.pack", 7, "one", "two"), &[]).expect("it is damage");
+        walk.ended(failed()).expect("it is told with what was found");
+        let said: Vec<_> = walk.findings.iter().map(|it| it.detail.as_str()).collect();
+        let [damage, unread] = said[..] else { panic!("{said:?}") };
+        assert!(damage.starts_with("a.pack is damaged at byte 7"), "{damage}");
+        assert!(unread.starts_with("could not read b.pack: "), "{unread}");
+        assert!(unread.ends_with(UNREAD), "{unread}");
+        let other = Error::new(Kind::Collected, "it went");
+        assert_eq!(walk.ended(Err(other)).map_err(|it| it.kind()), Err(Kind::Collected));
     }
 }

@@ -8,7 +8,7 @@ use varvite::context::{CollectPhase, CollectStatus, Keep, Store};
 use varvite::{Error, Kind, Result};
 
 use super::look::nothing;
-use crate::advice::{COLLECT_CANCEL, COLLECT_RESUME, COLLECT_RUN};
+use crate::advice::{COLLECT_CANCEL, COLLECT_RESUME, COLLECT_RUN, UNARCHIVE};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format, records};
 use crate::progress::{Progress, Unit};
@@ -95,6 +95,7 @@ pub fn collect(command: &Collect, format: Format) -> Outcome {
         Collect::Pause(place) => change(&place.store, Store::collect_pause, format),
         Collect::Resume(place) => change(&place.store, Store::collect_resume, format),
         Collect::Cancel(place) => {
+            records::columns_of_result(&CANCELLED)?;
             let mut store = open_to_write(&place.store)?;
             if !store.collect_cancel()? {
                 return nothing("no collection is under way", format);
@@ -139,6 +140,13 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
                  {COLLECT_CANCEL} ends it as it is; then begin another"
             )));
         }
+    }
+    // Without that folder the dates of old commits cannot be read.
+    if store.archived_bytes() > 0 {
+        return Err(Error::invalid(format!(
+            "the store has chunks in its lower folder, so it keeps every commit: bring them back before it collects, with \
+             {UNARCHIVE}"
+        )));
     }
     // Pins stay, so everything that may be wrong is found out before them.
     let target = to.as_ref().map(|target| commit(store, target)).transpose()?;
@@ -251,6 +259,20 @@ fn name(phase: CollectPhase) -> &'static str {
     }
 }
 
+/// The columns of a CSV of what was ended, or was not under way.
+const CANCELLED: [&str; 10] = [
+    "phase",
+    "paused",
+    "target",
+    "kept_commits",
+    "collections",
+    "left_bytes",
+    "reclaimed_bytes",
+    "disk_bytes",
+    "found",
+    "why",
+];
+
 fn show(
     folder: &Path,
     store: &Store,
@@ -299,6 +321,7 @@ pub fn pin(command: &Pin, format: Format) -> Outcome {
             say(&text(&hash), "pinned", format)
         }
         Pin::Remove { target, commit: named } => {
+            records::columns_of_result(&["commit_hash", "done", "found", "why"])?;
             let mut store = target.open()?;
             let hash = commit(&store, named)?;
             let was_pinned = store.unpin(&hash)?;

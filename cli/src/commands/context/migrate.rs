@@ -148,8 +148,15 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
         let shown = arguments.to.display();
         return Err(Error::invalid(format!("{shown} is a file, where a folder is needed")).into());
     }
-    let scratch = Scratch::take(&arguments.to)?;
+    // First, since it knows which folders above it are new.
     let (made, disk) = Target::create(&arguments.to)?;
+    let scratch = match Scratch::take(&arguments.to) {
+        Ok(scratch) => scratch,
+        Err(error) => {
+            made.give_up();
+            return Err(error.into());
+        }
+    };
     let target: Arc<dyn Disk> = disk;
     let mut bar = Progress::new("commits", total, Unit::Items);
     let done = scratch.places().and_then(|places| {

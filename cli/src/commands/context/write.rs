@@ -362,8 +362,12 @@ fn entry(line: &str) -> Option<(Vec<Vec<u8>>, Vec<u8>)> {
     Some((path.filter(|path| !path.is_empty())?, hex::decode(&line.value)?))
 }
 
+/// The columns of a CSV of what was removed, or was not there.
+const REMOVED: [&str; 6] = ["branch", "outcome", "commit", "commit_hash", "found", "why"];
+
 /// Runs `remove`.
 pub fn remove(arguments: &Remove, format: Format) -> Outcome {
+    records::columns_of_result(&REMOVED)?;
     let path = Notation::new(arguments.hex).path(&arguments.path)?;
     let message = format!("remove {}", arguments.path);
     let Remove { target, branch, info, .. } = arguments;
@@ -400,14 +404,7 @@ pub fn branch(command: &Branch, format: Format) -> Outcome {
             say(branch, "set", Some(&hash), format)
         }
         Branch::Remove { store, branch } => {
-            records::columns_of_result(&[
-                "branch",
-                "outcome",
-                "commit",
-                "commit_hash",
-                "found",
-                "why",
-            ])?;
+            records::columns_of_result(&REMOVED)?;
             let mut store = open_to_write(store)?;
             if store.branch(&branch_name(branch)?).is_none() {
                 return nothing(&format!("there is no branch \"{branch}\""), format);

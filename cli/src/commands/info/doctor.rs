@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use varvite::format::header::{FileKind, Header, LENGTH};
+use varvite::irmin_pack as irmin;
 use varvite::{Error, Result};
 
 use crate::exit::{Outcome, Verdict};
@@ -88,6 +89,9 @@ fn gathered(arguments: &Arguments) -> Result<Value> {
     if foreign.lower().is_some() && !is_context {
         let detail = "is no context of varvite, so --lower is of none: leave it out";
         return Err(Error::invalid(format!("{shown} {detail}")));
+    }
+    if !irmin::is_store(&*folder::disk(store)?)? {
+        foreign.expect_no_shape(store)?;
     }
     if let Some(lower) = foreign.lower() {
         folder::expect_lower(store, lower)?;

@@ -128,11 +128,15 @@ fn stores(path: &Path, how: &How) -> Result<Vec<Source>> {
         let detail = "has no tables, so --snapshot is of none: leave it out";
         return Err(Error::invalid(format!("{} {detail}", path.display())));
     }
+    if !found.iter().any(|(_, what)| *what == What::Irmin) {
+        how.foreign.expect_no_shape(path)?;
+    }
     found.truncate(BELOW_MAX + 1);
     let own = path;
     let of = |(path, what): (PathBuf, What)| {
         // A lower folder is that of one store.
         let foreign = if path == own { how.foreign.clone() } else { how.foreign.without_lower() };
+        let foreign = if what == What::Irmin { foreign } else { foreign.without_shape() };
         source(path, what, foreign, how.snapshot.clone())
     };
     Ok(found.into_iter().map(of).collect())

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
+use varvite::Error;
 use varvite::context::{Options, Store};
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
@@ -99,13 +100,16 @@ fn from_irmin(
     OsDisk::new(folder)?;
     // The trace of a part would keep the same command from running again.
     let work = Work::beside(&arguments.out)?;
-    let tracing = Tracing::to(Some(&work.place()), None)?;
-    let report = replayed(tracing, &arguments.file, rows)?;
+    // Nobody knows the name that it has until it is whole.
+    let named = |error: Error| error.with_file(&arguments.out.display().to_string());
+    let tracing = Tracing::to(Some(&work.place()), None).map_err(named)?;
+    let report = replayed(&tracing, &arguments.file, rows)?;
+    tracing.finish().map_err(named)?;
     work.finish()?;
     Ok(report)
 }
 
-fn replayed(tracing: Tracing, file: &Path, mut rows: Rows) -> varvite::Result<Report> {
+fn replayed(tracing: &Tracing, file: &Path, mut rows: Rows) -> varvite::Result<Report> {
     let options = Options { recorder: tracing.recorder(), ..Options::default() };
     let store = Store::create(MemoryDisk::seeded(1), options)?;
     let mut replay = Replay::new(Some(store), None, varvite::TableOptions::default(), monotonic_ns);
@@ -121,7 +125,6 @@ fn replayed(tracing: Tracing, file: &Path, mut rows: Rows) -> varvite::Result<Re
     end.warn(file);
     let found = replay.outcome();
     drop(replay.end());
-    tracing.finish()?;
     Ok(Report {
         calls: found.calls,
         rows: count,

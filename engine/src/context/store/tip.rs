@@ -194,6 +194,11 @@ impl Tip {
         Ok(())
     }
 
+    /// Makes sure that the folder is still this writer's.
+    pub(super) fn check_lock(&self) -> Result<()> {
+        lock(&self.writer).check_lock()
+    }
+
     /// The end of the pack.
     pub(super) fn place(&self) -> Place {
         lock(&self.writer).place()

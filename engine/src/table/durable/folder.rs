@@ -113,10 +113,7 @@ impl Claim {
             self.disk.rename(SESSION, &mark())?;
             self.disk.sync_directory("")?;
         }
-        match self.disk.remove(&paths::in_doubt()) {
-            Err(error) if error.kind() != Kind::Missing => Err(error),
-            _ => Ok(()),
-        }
+        absent(self.disk.remove(&paths::in_doubt()))
     }
 
     /// Gives the folder up; what was made in it was removed. The mark goes after that is durable.
@@ -225,59 +222,32 @@ fn clear(disk: &dyn Disk) -> Result<()> {
     Ok(())
 }
 
-/// Removes every file of the session in the root folder of `disk`, which nobody has open, and its folders as far as nothing
-/// else is in them.
-pub fn remove_all(disk: &dyn Disk) -> Result<()> {
-    for folder in [SNAPSHOTS, SEGMENTS, LOG, ""] {
-        let own = match own_names(disk, folder) {
-            // It is a file, of somebody's.
-            Err(error) if error.kind() == Kind::Invalid => continue,
-            names => names?,
-        };
-        for name in &own {
-            let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-            absent(disk.remove(&path))?;
-        }
-        if folder.is_empty() {
-            absent(disk.remove(&mark()))?;
-            absent(disk.remove(LOCK))?;
-        } else if names_in(disk, folder)?.is_empty() {
-            absent(disk.remove_directory(folder))?;
-        }
-    }
-    Ok(())
-}
-
-/// What is not there need not be removed.
-fn absent(removed: Result<()>) -> Result<()> {
-    match removed {
-        Err(error) if error.kind() == Kind::Missing => Ok(()),
-        removed => removed,
-    }
-}
-
 /// Removes the session in the root folder of `disk`; what is not ours stays. The caller holds its lock, of which
 /// `is_held` makes sure before each step, and the file of the lock goes last: until then nobody makes another here.
 ///
 /// First it is marked as one that is not made yet, so whoever reads it finds none instead of a damaged one, and
 /// whoever makes one here, should this process die meanwhile, clears what is left.
 pub fn remove(disk: &dyn Disk, is_held: &dyn Fn() -> Result<()>) -> Result<()> {
-    let [mark, half_copied] = [mark(), paths::half_copied()];
-    let gone = |path: &str| {
-        is_held()?;
-        match disk.remove(path) {
-            Err(error) if error.kind() != Kind::Missing => Err(error),
-            _ => Ok(()),
-        }
-    };
     is_held()?;
     // It says that log and checkpoint are nothing. A full disk may have no room for it, and then they go all the same.
-    let _ = disk.open(&half_copied, Mode::Create, Access::Buffered);
+    let _ = disk.open(&paths::half_copied(), Mode::Create, Access::Buffered);
     // So that no power cut leaves the mark alone beside log and checkpoint.
     disk.sync_directory("")?;
-    disk.rename(SESSION, &mark)?;
+    is_held()?;
+    disk.rename(SESSION, &mark())?;
     // Before anything goes: else a power cut could bring back a session without its files.
     disk.sync_directory("")?;
+    remove_all(disk, is_held)
+}
+
+/// The same without the mark, for a session that counts for nothing once something else is gone, which nobody has open.
+/// `is_held` makes sure of the lock of that.
+pub fn remove_all(disk: &dyn Disk, is_held: &dyn Fn() -> Result<()>) -> Result<()> {
+    let gone = |path: &str| {
+        is_held()?;
+        absent(disk.remove(path))
+    };
+    let [mark, half_copied] = [mark(), paths::half_copied()];
     for folder in ["", LOG, SNAPSHOTS, SEGMENTS] {
         let mut names = match own_names(disk, folder) {
             // It is a file, of somebody's.
@@ -301,6 +271,14 @@ pub fn remove(disk: &dyn Disk, is_held: &dyn Fn() -> Result<()>) -> Result<()> {
     gone(&mark)?;
     disk.sync_directory("")?;
     gone(LOCK)
+}
+
+/// What is not there need not be removed.
+fn absent(removed: Result<()>) -> Result<()> {
+    match removed {
+        Err(error) if error.kind() == Kind::Missing => Ok(()),
+        removed => removed,
+    }
 }
 
 /// The names in `folder` of a session; none where it is not there, since a copy may leave out what is empty.
@@ -718,13 +696,8 @@ pub fn missing_snapshot(disk: &dyn Disk, name: &str, error: Error) -> Error {
 
 /// `Corrupt`: the session names `file`, but it is not there.
 pub fn lost_file(file: &str) -> Error {
-    Error::new(
-        Kind::Corrupt,
-        format!(
-            "{file} is not there, but what the session keeps is in it; \
-             run `varvite check` and restore it from a snapshot or another copy"
-        ),
-    )
+    Error::of_file(Kind::Corrupt, file, "is not there, but what the session keeps is in it")
+        .advised(Error::CHECK_ADVICE)
 }
 
 /// The error, or [`lost_file`] when it says that one of `files` is missing, and it is.

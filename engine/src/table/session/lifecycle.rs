@@ -102,9 +102,10 @@ impl Session {
         Self::create_claimed(disk, options, seed, &claim, lock)
     }
 
-    /// Removes the session in the root folder of `disk`, which nobody has open, but for what is not its own there.
-    pub(crate) fn remove_all(disk: &dyn Disk) -> Result<()> {
-        folder::remove_all(disk)
+    /// Removes the session in the root folder of `disk`, which nobody has open, but for what is not its own there. Before
+    /// each step `is_held` makes sure of the lock of the store that it is a part of.
+    pub(crate) fn remove_all(disk: &dyn Disk, is_held: &dyn Fn() -> Result<()>) -> Result<()> {
+        folder::remove_all(disk, is_held)
     }
 
     fn create_claimed(

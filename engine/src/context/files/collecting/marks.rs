@@ -159,8 +159,7 @@ impl Marks {
         let distance = offset.checked_sub(of.base).filter(|_| offset < of.end);
         let Some(distance) = distance else {
             let expected = "a record that something refers to";
-            let found = "no chunk: run `varvite check`";
-            return Err(Error::corrupt("pack", offset, expected, found));
+            return Err(Error::corrupt("pack", offset, expected, "no chunk"));
         };
         let is_ahead = match &self.stage {
             Stage::Roots(..) => true,
@@ -210,9 +209,10 @@ impl Marks {
             return Ok(());
         }
         let base = of.base;
-        let chunk = pack.chunk(base).filter(|chunk| chunk.base == base).ok_or_else(|| {
-            Error::corrupt("pack", base, "a chunk that is marked", "none: run `varvite check`")
-        })?;
+        let chunk = pack
+            .chunk(base)
+            .filter(|chunk| chunk.base == base)
+            .ok_or_else(|| Error::corrupt("pack", base, "a chunk that is marked", "none"))?;
         // Those from the edge on were looked at.
         let at = self.edge - base;
         self.stage = Stage::In(left, Walk { reader: ChunkReader::open(pack, chunk)?, at });

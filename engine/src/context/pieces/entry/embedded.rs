@@ -257,13 +257,8 @@ pub(super) const UNHASHED: &str = "it refers to something and has no hash";
 const DISORDER: &str = "its names are out of order";
 
 fn damaged(what: &str) -> Error {
-    Error::new(
-        Kind::Corrupt,
-        format!(
-            "a directory within its parent's record is damaged: {what}; run `varvite check` and restore \
-             the store from another copy"
-        ),
-    )
+    let detail = format!("a directory within its parent's record is damaged: {what}");
+    Error::new(Kind::Corrupt, detail).advised(Error::CHECK_ADVICE)
 }
 
 /// What [`find`] says of an embedded directory.

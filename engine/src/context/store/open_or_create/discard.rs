@@ -14,9 +14,10 @@ use crate::table::Session;
 impl Store {
     /// Removes the store, which this handle has [made](Store::create), with all that was written to it since: for a host
     /// that made it for what came to nothing, as an import of a damaged file. The folder stays, with whatever else is
-    /// in it, and so do chunks in a lower folder. Four syncs of the folder.
+    /// in it, and so do chunks in a lower folder. Four syncs of the folder, two of that of the index.
     ///
-    /// `Invalid` for a store that was there before; it stays as it is. After another error, or where the process dies
+    /// `Invalid` for a store that was there before; it stays as it is. The lock is held until all is gone, so nothing of
+    /// another process is removed: `Poisoned` when the folder is another's by now. After another error, or where the process dies
     /// meanwhile, what is left says that it is a part of a store. Trees and readers of it are of no use any more.
     ///
     /// ```
@@ -40,12 +41,17 @@ impl Store {
         })?;
         tip.end()?;
         let disk = &*self.disk;
+        let is_held = || tip.check_lock();
+        let gone = |path: &str| {
+            is_held()?;
+            absent(disk.remove(path))
+        };
         // Whoever looks, or comes after a power cut, finds a part of a store that says so, and never a damaged one.
         match disk.open(paths::HALF_MADE, Mode::Create, Access::Buffered) {
             Err(error) if error.kind() != Kind::Exists => return Err(error),
             _ => disk.sync_directory("")?,
         }
-        remove(disk, paths::CONTROL)?;
+        gone(paths::CONTROL)?;
         disk.sync_directory("")?;
         lock(&self.index).close();
         for name in disk.list("")? {
@@ -54,15 +60,15 @@ impl Store {
                 || name == paths::IMPORT
                 || replace::unfinished(&name).is_some_and(paths::is_replaced);
             if is_own {
-                remove(disk, &name)?;
+                gone(&name)?;
             }
         }
-        remove_index(&self.disk)?;
+        remove_index(&self.disk, &is_held)?;
         disk.sync_directory("")?;
-        remove(disk, paths::HALF_MADE)?;
+        gone(paths::HALF_MADE)?;
         disk.sync_directory("")?;
         // While it is held, so that nobody's is removed.
-        remove(disk, paths::LOCK)
+        gone(paths::LOCK)
     }
 }
 
@@ -79,11 +85,12 @@ impl Lock for MakersLock {
 /// Has a store in the root folder of `disk` whose creation failed be none, under the lock that it was made with: one more
 /// creation begins anew. Best effort, since what failed is what is told.
 pub(crate) fn retract(disk: &Arc<dyn Disk>, made_under: &dyn Lock) {
-    if made_under.check().is_err() || !disk.exists(paths::CONTROL).unwrap_or(false) {
+    if !disk.exists(paths::CONTROL).unwrap_or(false) {
         return;
     }
     // First, since an index without a control file is somebody's.
-    if remove_index(disk).is_err() {
+    let is_held = || made_under.check();
+    if remove_index(disk, &is_held).and_then(|()| is_held()).is_err() {
         return;
     }
     let unmade = format!("{}{}", paths::CONTROL, replace::SUFFIX);
@@ -92,23 +99,25 @@ pub(crate) fn retract(disk: &Arc<dyn Disk>, made_under: &dyn Lock) {
     }
 }
 
-fn remove(disk: &dyn Disk, path: &str) -> Result<()> {
-    match disk.remove(path) {
-        Err(error) if error.kind() != Kind::Missing => Err(error),
-        _ => Ok(()),
+/// What is not there need not be removed.
+fn absent(removed: Result<()>) -> Result<()> {
+    match removed {
+        Err(error) if error.kind() == Kind::Missing => Ok(()),
+        removed => removed,
     }
 }
 
 /// Removes the session of the index, and its folder unless somebody has put anything else there.
-fn remove_index(disk: &Arc<dyn Disk>) -> Result<()> {
-    Session::remove_all(&*Subfolder::new(Arc::clone(disk), paths::INDEX))?;
-    match disk.list(paths::INDEX) {
-        Ok(names) if names.is_empty() => match disk.remove_directory(paths::INDEX) {
-            // It is a link to a folder.
-            Err(error) if error.kind() == Kind::Invalid => Ok(()),
-            removed => removed,
-        },
-        Err(error) if error.kind() != Kind::Missing => Err(error),
-        _ => Ok(()),
-    }
+fn remove_index(disk: &Arc<dyn Disk>, is_held: &dyn Fn() -> Result<()>) -> Result<()> {
+    let index = Subfolder::new(Arc::clone(disk), paths::INDEX);
+    absent(Session::remove_all(&*index, is_held).and_then(|()| {
+        is_held()?;
+        match disk.remove_directory(paths::INDEX) {
+            // Else it has something of somebody's, or is a link to a folder.
+            Err(error) if error.kind() != Kind::Invalid && disk.list(paths::INDEX)?.is_empty() => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }))
 }
