@@ -160,12 +160,20 @@ impl Lines<'_> {
         };
         // As in other shells: `.tables`, `.quit`.
         let bare = words.first().and_then(|word| word.strip_prefix('.')).map(str::to_owned);
+        let is_bare = bare.is_some();
         if let Some(bare) = bare {
             words[0] = bare;
         }
         match words.first().map(String::as_str) {
             None => return Some(0),
-            Some("exit" | "quit") => return None,
+            Some("exit" | "quit" | "q" | "\\q") => return None,
+            Some("read") if is_bare => {
+                let face = self.face.name();
+                complain!(
+                    "error: `varvite {face} shell` runs the lines of a file: `< FILE` behind it"
+                );
+                return Some(Verdict::Failed as u8);
+            }
             // In short; `help get` says all of one.
             Some("shell") => words = vec!["-h".to_owned()],
             Some("help") if words.len() == 1 => words = vec!["-h".to_owned()],
@@ -229,12 +237,20 @@ fn command_words(commands: &clap::Command, words: &[String]) -> usize {
     below.map_or(0, |below| 1 + command_words(below, &words[1..]))
 }
 
-/// The words of a line; what is in quotes is one, and a backslash is itself. `None` when a quotation mark is not closed.
+/// The words of a line; what is in quotes is one, in which two of them are one, as in SQL, and a backslash is itself. As
+/// there, a line may end with semicolons. `None` when a quotation mark is not closed.
 fn split(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    for character in line.chars() {
+    let mut characters = line.trim_end().trim_end_matches(';').chars().peekable();
+    while let Some(character) = characters.next() {
         match (quote, character) {
-            (Some(open), _) if open == character => quote = None,
+            (Some(open), _) if open == character => {
+                if characters.next_if_eq(&open).is_none() {
+                    quote = None;
+                } else if let Some(word) = &mut word {
+                    word.push(open);
+                }
+            }
             (None, '\'' | '"') => {
                 quote = Some(character);
                 word.get_or_insert_default();
@@ -381,6 +397,9 @@ mod tests {
             ["get", "t", "a key", "\\x00b c", ""]
         );
         assert_eq!(split("   ").unwrap(), Vec::<String>::new());
+        assert_eq!(split("put t k 'it''s';").unwrap(), ["put", "t", "k", "it's"]);
+        assert_eq!(split("get t 'a;' ; ").unwrap(), ["get", "t", "a;"]);
+        assert_eq!(split("'' ''''").unwrap(), ["", "'"]);
         assert_eq!((split("get 'a"), split("it's")), (None, None));
         assert_eq!(split(&quoted("it's".to_owned())).unwrap(), ["it's"]);
         assert_eq!(split(&quoted("two words".to_owned())).unwrap(), ["two words"]);

@@ -429,6 +429,12 @@ fn a_shell_runs_the_lines_of_both_faces() {
     assert_eq!(code, 0, "{out}{err}");
     let (_, out, _) = shell("table", &store, "get loaded k\n");
     assert_eq!(out, "v\n");
+    // As somebody writes it who comes from SQL.
+    let (code, out, err) =
+        shell("table", &store, "put t k 'it''s';\nget t k;\n.read f.sql\n.quit;\nget t k\n");
+    assert_eq!((code, out.lines().last()), (2, Some("it's")), "{err}");
+    assert!(err.contains("`varvite table shell` runs the lines of a file"), "{err}");
+    assert_eq!(shell("table", &store, "\\q\nget t k\n").1, "");
     let (code, out, _) = shell("table", &store, "help\n");
     assert!(code == 0 && out.contains("delete-range"), "{out}");
 

@@ -99,6 +99,11 @@ fn a_creation_that_fails_leaves_no_store() {
                 assert!(!disk.exists("control").unwrap(), "{fault:?} {n}");
                 let error = Store::open(Arc::clone(&disk), options(Index::Minimal)).unwrap_err();
                 assert_eq!(error.kind(), Kind::Missing, "{fault:?} {n}: {error}");
+                for (crash, image) in sim.crash_images(4, 5) {
+                    let image: Arc<dyn Disk> = image;
+                    let made = Store::open_or_create_on(image, options(Index::Minimal));
+                    made.unwrap_or_else(|error| panic!("{fault:?} {n}, {crash:?}: {error}"));
+                }
                 drop(Store::create(disk, options(Index::Minimal)).unwrap());
                 failed += 1;
             } else if failed > 0 && n > 60 {

@@ -205,7 +205,11 @@ fn own_names(disk: &dyn Disk, folder: &str) -> Result<Vec<String>> {
 /// Removes every file of what was a session but the mark; what is not ours stays.
 fn clear(disk: &dyn Disk) -> Result<()> {
     for folder in ["", SNAPSHOTS, SEGMENTS, LOG] {
-        let mut names = own_names(disk, folder)?;
+        let mut names = match own_names(disk, folder) {
+            // It is a file, of somebody's.
+            Err(error) if error.kind() == Kind::Invalid => continue,
+            names => names?,
+        };
         names.retain(|name| *name != mark());
         for name in &names {
             disk.remove(&if folder.is_empty() {
@@ -482,8 +486,9 @@ fn expect_free(disk: &dyn Disk) -> Result<bool> {
         ));
     }
     let (mark, copying) = (mark(), paths::half_copied());
+    let is_copy = is_nothing_yet(disk)?;
     for name in &names {
-        let is_of_copy = is_checkpoint(name) && names.contains(&copying);
+        let is_of_copy = is_checkpoint(name) && is_copy;
         if name == CHECKPOINT && !is_of_copy {
             return Err(lost_session(disk, name));
         }
@@ -503,6 +508,19 @@ fn expect_free(disk: &dyn Disk) -> Result<bool> {
     Ok(names.contains(&mark))
 }
 
+/// Whether log and checkpoint are nothing: there is the mark of a copy, or the other one has what a session says of itself.
+/// That of a creation is empty until it ends; a session that goes is renamed to it, also where a full disk had no room
+/// for a mark of a copy.
+fn is_nothing_yet(disk: &dyn Disk) -> Result<bool> {
+    if disk.exists(&paths::half_copied())? {
+        return Ok(true);
+    }
+    match disk.open(&mark(), Mode::Read, Access::Buffered) {
+        Err(error) if error.kind() == Kind::Missing => Ok(false),
+        found => Ok(!found?.is_empty()?),
+    }
+}
+
 /// Whether a file in the root folder is the checkpoint, or one that is being written.
 fn is_checkpoint(name: &str) -> bool {
     replace::unfinished(name).unwrap_or(name) == CHECKPOINT
@@ -512,7 +530,7 @@ fn is_checkpoint(name: &str) -> bool {
 /// but a log with a record, which nothing that was cut short leaves.
 fn left_over(disk: &dyn Disk, is_marked: bool) -> Result<Vec<String>> {
     let mut left = Vec::new();
-    let is_copy = disk.exists(&paths::half_copied())?;
+    let is_copy = is_nothing_yet(disk)?;
     if is_copy {
         let names = disk.list("")?;
         left.extend(names.into_iter().filter(|name| is_checkpoint(name)));

@@ -88,9 +88,10 @@ pub(crate) fn retract(disk: &Arc<dyn Disk>, made_under: &dyn Lock) {
     if !disk.exists(paths::CONTROL).unwrap_or(false) {
         return;
     }
-    // First, since an index without a control file is somebody's.
+    // First, since an index without a control file is somebody's, after a power cut, too.
     let is_held = || made_under.check();
-    if remove_index(disk, &is_held).and_then(|()| is_held()).is_err() {
+    let synced = remove_index(disk, &is_held).and_then(|()| disk.sync_directory(""));
+    if synced.and_then(|()| is_held()).is_err() {
         return;
     }
     let unmade = format!("{}{}", paths::CONTROL, replace::SUFFIX);
