@@ -145,6 +145,20 @@ mod tests {
     }
 
     #[test]
+    fn the_least_items_stay() {
+        for (count, kept) in [(0, 3), (3, 3), (4, 3), (100, 7), (100, 0)] {
+            let mut items: Vec<u64> =
+                (0..count).map(|it| crate::format::hash::combine(it, 5)).collect();
+            let mut expected = items.clone();
+            expected.sort_unstable();
+            expected.truncate(kept);
+            keep_least(&mut items, kept);
+            items.sort_unstable();
+            assert_eq!(items, expected, "{kept} of {count}");
+        }
+    }
+
+    #[test]
     fn the_last_value_of_a_key_stays() {
         assert_eq!(
             map([(2, "a"), (1, "b"), (2, "c")]).into_iter().collect::<Vec<_>>(),
