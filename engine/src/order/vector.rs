@@ -456,7 +456,9 @@ mod tests {
         }
         ours.values_mut().for_each(|it| *it += 3);
         ours.iter_mut().for_each(|(key, it)| *it += key);
-        model.iter_mut().for_each(|(key, it)| *it += key + 3);
+        for (key, it) in &mut model {
+            *it += key + 3;
+        }
         assert!(ours.keys().eq(model.keys()) && ours.values().eq(model.values()));
         assert!(ours.clone().into_keys().eq(model.clone().into_keys()));
         assert!(ours.clone().into_values().eq(model.clone().into_values()));

@@ -108,11 +108,11 @@ impl<'a> Chunks<'a> {
             let ends_otherwise =
                 |end: Seal| is_whole && (end.first_commit, end.last_commit) != found;
             if let Some((opening, end)) = ends {
-                let expected = if horizon.standing(opening.last_commit) != offset {
-                    Some("an opening that names the commit before it")
-                } else {
+                let expected = if horizon.standing(opening.last_commit) == offset {
                     let expected = "an end that names the first and the last commit in it";
                     end.is_some_and(ends_otherwise).then_some(expected)
+                } else {
+                    Some("an opening that names the commit before it")
                 };
                 if let Some(expected) = expected {
                     self.told.push(chunk.base);
