@@ -90,6 +90,8 @@ struct Recording {
     sampled: Instant,
     /// Calls of the recording that are no store's: samples and marks.
     own: AtomicU64,
+    /// Whether what the process uses is the store's.
+    is_alone: bool,
     /// Where the store is, and when its files were listed.
     store: Option<(PathBuf, Option<Instant>)>,
     /// Processor time of all samples so far.
@@ -99,6 +101,15 @@ struct Recording {
 impl Tracing {
     /// Begins one in `file`, if there is a name for it, of a store in a folder, if it is in one.
     pub fn to(file: Option<&Path>, store: Option<&Path>) -> Result<Tracing> {
+        Tracing::begin(file, store, true)
+    }
+
+    /// The same of a store beside another, which has a part of what the process uses.
+    pub fn beside(file: Option<&Path>, store: Option<&Path>) -> Result<Tracing> {
+        Tracing::begin(file, store, false)
+    }
+
+    fn begin(file: Option<&Path>, store: Option<&Path>, is_alone: bool) -> Result<Tracing> {
         let Some(file) = file else { return Ok(Tracing(None)) };
         let (folder, name) = place(file)?;
         let folder: Arc<dyn Disk> = OsDisk::new(folder)?;
@@ -106,7 +117,7 @@ impl Tracing {
         let store = store.map(|folder| (folder.to_owned(), None));
         let (file, sampled) = (Own::at(file), Instant::now());
         let own = AtomicU64::new(0);
-        let recording = Recording { recorder, file, sampled, own, store, sampling_ns: 0 };
+        let recording = Recording { recorder, file, sampled, own, is_alone, store, sampling_ns: 0 };
         let mut tracing = Tracing(Some(recording));
         tracing.sample();
         Ok(tracing)
@@ -125,6 +136,14 @@ impl Tracing {
         }
     }
 
+    /// Writes down a number that the load itself counts.
+    pub fn count(&self, name: &str, number: u64) {
+        if let Some(recording) = &self.0 {
+            recording.recorder.sample(name, number);
+            recording.own.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Processor time that samples took so far, which is no store's.
     pub fn sampling_ns(&self) -> u64 {
         self.0.as_ref().map_or(0, |it| it.sampling_ns)
@@ -138,7 +157,9 @@ impl Tracing {
     }
 
     fn sample(&mut self) {
-        let Some(Recording { recorder, sampled, own, store, sampling_ns, .. }) = &mut self.0 else {
+        let Some(Recording { recorder, sampled, own, is_alone, store, sampling_ns, .. }) =
+            &mut self.0
+        else {
             return;
         };
         let start = cpu_ns();
@@ -152,6 +173,10 @@ impl Tracing {
         {
             sample("disk_bytes", disk_bytes(folder));
             *listed = Some(Instant::now());
+        }
+        if !*is_alone {
+            *sampling_ns += cpu_ns() - start;
+            return;
         }
         sample("cpu_ns", cpu_ns());
         sample("rss_bytes", rss_bytes());

@@ -22,6 +22,8 @@ pub enum Answer {
     File { name: String, bytes: Vec<u8> },
     /// Text of a type.
     Text(&'static str, String),
+    /// The same, and rows that say what it does.
+    Listed(&'static str, String, Value),
 }
 
 impl Answer {
@@ -109,24 +111,29 @@ pub fn fault(fault: &Fault) -> Response<Body> {
 /// The answer as it goes out.
 pub fn sent(answer: Answer, as_csv: bool) -> Response<Body> {
     match answer {
-        Answer::Json(_, "") if as_csv => {
+        Answer::Json(_, "") | Answer::Text(..) if as_csv => {
             let why = "this answer has no rows: ask for JSON";
             fault(&Fault::new(StatusCode::BAD_REQUEST, "Refused", why))
         }
-        Answer::Json(value, rows) if as_csv => {
-            let mut response =
-                response(StatusCode::OK, "text/csv; charset=utf-8", csv(&value[rows]));
-            attach(response.headers_mut(), &format!("{rows}.csv"));
-            response
-        }
+        Answer::Json(value, rows) if as_csv => values(&value[rows], rows),
+        Answer::Listed(_, _, rows) if as_csv => values(&rows, "fields"),
         Answer::Json(value, _) => response(StatusCode::OK, "application/json", value.to_string()),
-        Answer::Text(kind, text) => response(StatusCode::OK, kind, text),
+        Answer::Text(kind, text) | Answer::Listed(kind, text, _) => {
+            response(StatusCode::OK, kind, text)
+        }
         Answer::File { name, bytes } => {
             let mut response = response(StatusCode::OK, "application/octet-stream", bytes);
             attach(response.headers_mut(), &name);
             response
         }
     }
+}
+
+/// Rows as a file of comma-separated values.
+fn values(rows: &Value, name: &str) -> Response<Body> {
+    let mut response = response(StatusCode::OK, "text/csv; charset=utf-8", csv(rows));
+    attach(response.headers_mut(), &format!("{name}.csv"));
+    response
 }
 
 fn attach(headers: &mut HeaderMap, name: &str) {
@@ -231,5 +238,8 @@ mod tests {
         let none = || Answer::Json(json!({ "seconds": 1 }), "");
         assert_eq!(sent(none(), true).status(), StatusCode::BAD_REQUEST);
         assert_eq!(sent(none(), false).status(), StatusCode::OK);
+        let text = || Answer::Text("text/plain", "figures 1".to_owned());
+        assert_eq!(sent(text(), true).status(), StatusCode::BAD_REQUEST);
+        assert_eq!(sent(text(), false).status(), StatusCode::OK);
     }
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::answer::{self, Answer, Fault};
@@ -213,6 +213,12 @@ static ENDPOINTS: &[Endpoint] = &[
         "the same, its rows the slowest blocks",
         traces::blocks
     ),
+    endpoint!(
+        "/api/trace/commits",
+        ["trace", "from", "to"],
+        "time by action of each block, or of those of some numbers",
+        traces::commits
+    ),
     endpoint!("/api/trace/samples", ["trace"], "what the process used over time", traces::samples),
     endpoint!("/api/compare", ["traces"], "traces beside each other", traces::compare),
     endpoint!(
@@ -277,10 +283,41 @@ fn list(_: &State, _: &Query, _: &Until) -> Made {
     Ok(Answer::Json(json!({ "endpoints": rows }), "endpoints"))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as all endpoints")]
 fn schema(_: &State, _: &Query, _: &Until) -> Made {
     let text = include_str!("../../docs/guide/explorer.schema.json");
-    Ok(Answer::Text("application/schema+json", text.to_owned()))
+    let schema: Value = serde_json::from_str(text).map_err(|error| {
+        Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Encoding", error.to_string())
+    })?;
+    let mut rows = Vec::new();
+    for part in ["properties", "$defs"] {
+        for (answer, described) in schema[part].as_object().into_iter().flatten() {
+            fields(answer, described, "", &mut rows);
+        }
+    }
+    Ok(Answer::Listed("application/schema+json", text.to_owned(), rows.into()))
+}
+
+/// A row for each field of an answer: where it is, its types, and whether it is always there.
+fn fields(answer: &str, described: &Value, place: &str, rows: &mut Vec<Value>) {
+    let required = described["required"].as_array();
+    for (name, field) in described["properties"].as_object().into_iter().flatten() {
+        let mut place = format!("{place}{name}");
+        let mut inner = field;
+        while inner["type"] == "array" {
+            place += "[]";
+            inner = &inner["items"];
+        }
+        let types = match (&inner["type"], inner["$ref"].as_str()) {
+            (_, Some(other)) => other.rsplit('/').next().unwrap_or(other).to_owned(),
+            (Value::Array(types), _) => {
+                types.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ")
+            }
+            (one, _) => one.as_str().unwrap_or("any").to_owned(),
+        };
+        let always = required.is_some_and(|all| all.iter().any(|it| it == name));
+        rows.push(json!({ "answer": answer, "field": place, "type": types, "always": always }));
+        fields(answer, inner, &format!("{place}."), rows);
+    }
 }
 
 #[cfg(test)]

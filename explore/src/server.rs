@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use varvite::{Error, Result};
 
 use crate::api::State;
 use crate::routes;
-use crate::sources::{Shown, Source};
+use crate::sources::{Shown, Source, lock};
 
 /// What clients may take.
 #[derive(Clone, Copy, Debug)]
@@ -138,6 +138,15 @@ impl Explorer {
         format!("http://{}/", self.address)
     }
 
+    /// What a client is answered that sends `bytes` and then no more, without a connection: for who tests what this
+    /// does with requests, or brings them by another way.
+    pub fn answered(&self, bytes: &[u8]) -> Vec<u8> {
+        let answer = Arc::new(Mutex::default());
+        let sent = Sent { bytes: bytes.to_vec(), at: 0, answer: Arc::clone(&answer) };
+        self.runtime.block_on(serve_one(sent, Arc::clone(&self.state), self.limits));
+        std::mem::take(&mut *lock(&answer))
+    }
+
     /// Serves until `stops` says so, which is asked a few times a second.
     ///
     /// # Errors
@@ -170,6 +179,7 @@ impl Explorer {
                 };
                 let state = Arc::clone(&state);
                 tokio::spawn(async move {
+                    let _ = stream.set_nodelay(true);
                     serve_one(stream, state, limits).await;
                     drop(place);
                 });
@@ -203,8 +213,17 @@ async fn turn_away(stream: TcpStream) {
     }
 }
 
-async fn serve_one(stream: TcpStream, state: Arc<State>, limits: Limits) {
-    let _ = stream.set_nodelay(true);
+/// Where requests come from, and answers go.
+trait Stream: AsyncRead + AsyncWrite + Unpin {
+    /// Whether one that has sent all may still be answered.
+    const HALF_CLOSES: bool;
+}
+
+impl Stream for TcpStream {
+    const HALF_CLOSES: bool = false;
+}
+
+async fn serve_one<S: Stream>(stream: S, state: Arc<State>, limits: Limits) {
     let stream =
         Watched { stream, limit: limits.idle, timer: Box::pin(tokio::time::sleep(limits.idle)) };
     let service = TowerToHyperService::new(routes::routes(state));
@@ -213,7 +232,7 @@ async fn serve_one(stream: TcpStream, state: Arc<State>, limits: Limits) {
         .header_read_timeout(limits.head)
         .max_buf_size(BUFFER_BYTES)
         .max_headers(64)
-        .half_close(false)
+        .half_close(S::HALF_CLOSES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     // However it ends, there is nobody to be told.
@@ -224,13 +243,13 @@ async fn serve_one(stream: TcpStream, state: Arc<State>, limits: Limits) {
 }
 
 /// A connection that ends when for a while neither a byte comes nor one goes.
-struct Watched {
-    stream: TcpStream,
+struct Watched<S> {
+    stream: S,
     limit: Duration,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Watched {
+impl<S> Watched<S> {
     /// Begins anew to wait.
     fn moved(&mut self) {
         self.timer.as_mut().reset(Instant::now() + self.limit);
@@ -242,7 +261,7 @@ impl Watched {
     }
 }
 
-impl AsyncRead for Watched {
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -258,7 +277,7 @@ impl AsyncRead for Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -279,6 +298,49 @@ impl AsyncWrite for Watched {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// A client that has sent all it will, and takes every answer.
+struct Sent {
+    bytes: Vec<u8>,
+    at: usize,
+    answer: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Stream for Sent {
+    const HALF_CLOSES: bool = true;
+}
+
+impl AsyncRead for Sent {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let end = self.bytes.len().min(self.at.saturating_add(buffer.remaining()));
+        buffer.put_slice(&self.bytes[self.at..end]);
+        self.at = end;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Sent {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        lock(&self.answer).extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -1,6 +1,7 @@
 // The pages in headless Chromium: every screen of every store of the server at the address that is given, wide and
 // narrow, dark and light, by the keyboard, with axe where it is there. Says what is wrong and ends with 1.
 // Usage: node browser.mjs URL [FOLDER FOR PICTURES]
+// With GROWING=NAME:PROCESS the trace of that name is recorded by that process, which rests until it is told to go on.
 import { createRequire } from "node:module";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -31,6 +32,21 @@ const browser = await chromium.launchPersistentContext(folder, {
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
 });
 const page = browser.pages()[0] ?? (await browser.newPage());
+// What charts write, by canvas, with the place of each text: what a page cannot be asked for.
+await page.addInitScript(() => {
+  const { fillText, clearRect } = CanvasRenderingContext2D.prototype;
+  CanvasRenderingContext2D.prototype.clearRect = function (...all) {
+    this.canvas.written = [];
+    return clearRect.apply(this, all);
+  };
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...more) {
+    const at = this.getTransform().transformPoint({ x, y });
+    const wide = this.measureText(text).width;
+    const left = { left: 0, center: wide / 2, right: wide, start: 0, end: wide }[this.textAlign];
+    if (text.trim()) (this.canvas.written ??= []).push({ text, x: at.x - left, y: at.y, wide });
+    return fillText.call(this, text, x, y, ...more);
+  };
+});
 page.on("console", (line) => ["error", "warning"].includes(line.type()) && !/40[0-9]|50[03]/.test(line.text()) && expect(false, `console: ${line.text()}`));
 page.on("pageerror", (error) => expect(false, `script: ${error.message}`));
 page.on("request", (request) => expect(request.url().startsWith(url) || /^(data|blob):/.test(request.url()), `asks for ${request.url()}`));
@@ -46,14 +62,29 @@ async function open(hash) {
   await settle();
 }
 
+/** What stands at the axes of charts is not cut by their edge, and no label is over another. */
+async function axes(name) {
+  const faults = await page.evaluate(() =>
+    [...document.querySelectorAll("canvas")].flatMap((canvas) => {
+      const all = canvas.written ?? [];
+      const cut = all.filter((it) => it.x < -1 || it.x + it.wide > canvas.width + 1).map((it) => `${it.text} is cut`);
+      const beside = (one, other) => one !== other && Math.abs(one.y - other.y) < 2 && one.x <= other.x && one.x + one.wide > other.x;
+      const over = all.flatMap((one) => all.filter((other) => beside(one, other)).map((other) => `${one.text} is over ${other.text}`));
+      return [...cut, ...over];
+    }),
+  );
+  expect(!faults.length, `${name}: at the axes ${faults.slice(0, 3).join("; ")}`);
+}
+
 /** No text is cut by the window, and axe finds nothing serious. */
-async function look(name) {
+async function look(name, withAxe = true) {
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   expect(wide <= 0, `${name} is ${wide} pixels wider than the window`);
+  await axes(name);
   const alerts = await page.locator("[role=alert]").allTextContents();
   expect(!alerts.length, `${name} says ${alerts.join("; ")}`);
   if (pictures) await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true });
-  if (!axe) return;
+  if (!axe || !withAxe) return;
   // By the protocol, which the pages' policy has no say in.
   await page.evaluate(axe);
   const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
@@ -87,21 +118,34 @@ async function walk(name) {
   expect(all > 600 || !missed.length, `${name}: the Tab key does not reach ${missed.slice(0, 3).join(" | ")}`);
 }
 
+const [growing, recorder] = process.env.GROWING?.split(":") ?? [];
+const settledTraces = overview.traces.flatMap((name, at) => (name === growing ? [] : [at])).join(",");
 const traced = overview.traces.length ? ["timeline", "actions", "ranges", ...(overview.traces.length > 1 ? ["compare"] : [])] : [];
 
-// Every screen once in each of four looks, which change from screen to screen; all four for pictures.
+// Every screen in each of four looks, turned from one to the next where it is open; with axe in each of both colours and widths.
 const looks = [[1280, "light"], [390, "dark"], [1280, "dark"], [390, "light"]];
-let turn = 0;
-const places = overview.stores.flatMap((store) => screens[store.kind].map((screen) => [store, screen]));
-places.push(...traced.map((screen) => [overview.stores[0], screen]));
-for (const [store, screen] of places) {
-  for (const [width, colorScheme] of pictures ? [looks[0], looks[1]] : [looks[turn++ % 4]]) {
-    await page.setViewportSize({ width, height: 900 });
-    await page.emulateMedia({ colorScheme });
-    await open(`#/${screen}?store=${store.store}`);
-    await look(`${store.name}-${screen}-${width}-${colorScheme}`);
+const places = overview.stores.flatMap((store) => screens[store.kind].map((screen) => [store, screen, "", store.name]));
+for (const screen of traced) {
+  // Of one trace a screen; what is laid beside each other is all of them. One that grows is looked at by itself.
+  const each = screen === "compare" ? [["compare", "all"]] : overview.traces.map((name, at) => [`&trace=${at}`, name]).filter(([, name]) => name !== growing);
+  places.push(...each.map(([query, name]) => [overview.stores[0], screen, screen === "compare" ? `&traces=${settledTraces}` : query, name]));
+}
+for (const [store, screen, query, name] of places) {
+  const [first] = looks;
+  await page.setViewportSize({ width: first[0], height: 900 });
+  await page.emulateMedia({ colorScheme: first[1] });
+  await open(`#/${screen}?store=${store.store}${query}`);
+  for (const [at, [width, colorScheme]] of looks.entries()) {
+    if (at) {
+      await page.setViewportSize({ width, height: 900 });
+      await page.emulateMedia({ colorScheme });
+      // Charts follow the width, and draw again for the colours.
+      await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 30)))));
+      await settle();
+    }
+    await look(`${name}-${screen}-${width}-${colorScheme}`, at < 2);
     // By the keyboard once, whichever way it is looked at.
-    if (colorScheme === looks[0][1] || !pictures) await walk(`${store.name}-${screen}`);
+    if (!at) await walk(`${name}-${screen}`);
   }
 }
 
@@ -250,6 +294,26 @@ if (traced.length) {
   await page.mouse.up();
   await chart.press("Escape");
   expect(!/-(zoom|pin)=/.test(page.url()), `Escape leaves ${page.url()}`);
+  // Blocks are points: one that is pinned is named, and is another one beside it.
+  await open("#/timeline");
+  const blocks = page.getByRole("slider", { name: /block by block/ });
+  await blocks.focus();
+  const named = [];
+  for (let turn = 0; turn < 2; turn++) {
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("Enter");
+    named.push(await page.locator(".panel", { has: blocks }).locator("p").textContent());
+  }
+  expect(named[0] !== named[1] && named.every((it) => /in calls/.test(it)), `pinned blocks are ${named.join(" and ")}`);
+  expect(/commits-pin=/.test(await linked()) && (await linked()) === (await hash()), `the link ${await linked()} is not to ${await hash()}`);
+  await blocks.hover({ position: { x: 200, y: 80 } });
+  await page.waitForFunction(() => /^block [0-9,]+: /.test(document.querySelector("[aria-label*='block by block']").getAttribute("aria-valuetext")));
+  const area = await blocks.boundingBox();
+  await page.mouse.move(area.x + area.width * 0.4, area.y + 80);
+  await page.mouse.down();
+  await page.mouse.move(area.x + area.width * 0.6, area.y + 80, { steps: 4 });
+  await page.mouse.up();
+  expect(/commits-zoom=/.test(page.url()), `the zoom is not in ${page.url()}`);
   // Every chart has its values: of each link the first line has more than one column, and none is JSON.
   for (const screen of traced) {
     await open(`#/${screen}`);
@@ -274,6 +338,21 @@ if (traced.length) {
     await open("#/compare");
     await page.getByRole("combobox", { name: "action" }).selectOption({ index: 1 });
     expect((await linked()) === (await hash()) && /action=/.test(await linked()), `the link ${await linked()} is not to ${await hash()}`);
+  }
+  // Beside a replay that is under way the figures of its trace go on.
+  if (growing) {
+    await open(`#/timeline?trace=${overview.traces.indexOf(growing)}`);
+    const calls = () => page.evaluate(() => [...document.querySelectorAll(".tiles div")].find((it) => it.querySelector("dt").textContent === "calls")?.querySelector("dd").textContent);
+    const before = await calls();
+    process.kill(+recorder, "SIGCONT");
+    const turned = await page.waitForFunction((before) => {
+      const now = [...document.querySelectorAll(".tiles div")].find((it) => it.querySelector("dt").textContent === "calls")?.querySelector("dd").textContent;
+      return now && now !== before && now;
+    }, before, { timeout: 30_000 });
+    const number = (text) => +text.replaceAll(",", "");
+    expect(number(await turned.jsonValue()) > number(before), `${growing} had ${before} calls and has ${await turned.jsonValue()}`);
+    await look(`${growing}-under-way`);
+    process.kill(+recorder, "SIGSTOP");
   }
   // A trace that grows is asked for again.
   await open("#/timeline");
@@ -312,6 +391,14 @@ if (large) {
   // On a machine that does something else too, the best of them is what the page takes.
   console.log(`first rows of ${large.length} children after ${times.join(", ")} ms`);
   expect(!process.env.VARVITE_LARGE || Math.min(...times) <= 500, `the first rows of ${large.length} children take ${Math.min(...times)} ms`);
+}
+// The chunks of a context: what is live, dead, below, by the keyboard too.
+if (context) {
+  await open(`#/collection?store=${context.store}`);
+  const chunks = page.getByRole("slider", { name: /^Chunks/ });
+  await chunks.focus();
+  await page.keyboard.press("ArrowRight");
+  expect(/^chunk [0-9,]+: .* live/.test(await chunks.getAttribute("aria-valuetext")), `a chunk is ${await chunks.getAttribute("aria-valuetext")}`);
 }
 await browser.close();
 rmSync(folder, { recursive: true, force: true });

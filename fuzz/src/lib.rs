@@ -21,6 +21,8 @@ pub mod proof_bytes;
 pub mod query;
 #[path = "../../explore/tests/it/query_bytes.rs"]
 pub mod query_bytes;
+#[path = "../../explore/tests/it/request_bytes.rs"]
+pub mod request_bytes;
 #[path = "../../engine/tests/it/store_files.rs"]
 pub mod store_files;
 #[path = "../../sight/tests/it/trace_bytes.rs"]
@@ -64,3 +66,6 @@ mod table_machine {
 
     pub use world::run;
 }
+#[path = "../../explore/tests/it/stores.rs"]
+#[allow(clippy::unwrap_used)]
+mod stores;

@@ -2,6 +2,7 @@
 //!
 //! How they are written and read: [`varvite::trace`].
 
+mod by_block;
 pub mod compare;
 mod drafts;
 pub mod irmin;
@@ -13,8 +14,9 @@ mod shown;
 pub mod summary;
 mod walks;
 
+pub use by_block::BlockTime;
 pub use compare::{Change, Comparison, compare};
 pub use outcome::{ActionTime, Outcome};
 pub use page::{comparison_page, summary_page};
 pub use replay::Replay;
-pub use summary::{Summary, summarise};
+pub use summary::{Summary, blocks_between, summarise};

@@ -46,7 +46,8 @@ pub struct Foreign {
     trust: bool,
 }
 
-fn shape(text: &str) -> std::result::Result<(u32, u32), String> {
+/// Two numbers as of `--shape`.
+pub fn shape(text: &str) -> std::result::Result<(u32, u32), String> {
     let pair = text.split_once(',').and_then(|(entries, flat)| {
         Some((entries.trim().parse().ok()?, flat.trim().parse().ok()?))
     });

@@ -47,7 +47,13 @@ done
         runs.push(lines.len());
         let names: std::collections::BTreeSet<_> =
             lines.iter().map(|it| it["benchmark"].as_str().unwrap()).collect();
-        assert_eq!(names.len(), 8 + 2, "{names:?}");
+        assert_eq!(names.len(), 12 + 2, "{names:?}");
+        let saved: Vec<_> = lines
+            .iter()
+            .filter(|it| it["benchmark"].as_str().unwrap().starts_with("table: snapshot"))
+            .collect();
+        assert!(saved.len().is_multiple_of(4) && !saved.is_empty(), "{names:?}");
+        assert!(saved.iter().all(|it| it["figures"]["seconds"].as_f64() > Some(0.0)), "{saved:?}");
         let (peers, own): (Vec<_>, Vec<_>) =
             lines.iter().partition(|it| it["figures"]["spec"].is_string());
         assert!(own.iter().all(|it| it["figures"]["varvite"]["exit_code"] == 0));
@@ -58,10 +64,10 @@ done
         assert_eq!(operations["figures"]["wrong"], 0);
     }
     runs.sort_unstable();
-    assert_eq!(runs, [8 + 4, 2 * (8 + 4)]);
+    assert_eq!(runs, [12 + 4, 2 * (12 + 4)]);
     run(&["--page"], "none");
     let page = std::fs::read_to_string(folder.path().join("index.html")).unwrap();
-    assert_eq!(page.matches("\"benchmark\":").count(), 36);
+    assert_eq!(page.matches("\"benchmark\":").count(), 48);
     // The name of a machine ends no script.
     assert_eq!(page.matches("</script>").count(), 2, "its own");
     let outside = page.replace("http://www.w3.org/2000/svg", "");

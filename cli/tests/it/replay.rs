@@ -103,6 +103,37 @@ fn every_figure_comes_out_on_each_cache_kind() {
     }
 }
 
+/// The trace of a replay knows how many transactions its blocks had, also one that goes on.
+#[test]
+fn a_recording_has_the_transactions_of_its_blocks() {
+    let Some(data) = data() else { return };
+    let (folder, immutable) = first_chunks(&data, 12, true);
+    let trace = |name: &str| folder.path().join(name);
+    let store = trace("store");
+    let replayed = |name: &str, chain: &Path| {
+        let line = ["replay", "cardano", text(chain), "--store", text(&store), "--format", "json"];
+        let line = [&line[..], &["--trace", text(&trace(name))]].concat();
+        let report = varvite(&line).json();
+        let line = ["trace", "summary", text(&trace(name)), "--format", "json"];
+        (report["transactions"].as_u64().unwrap(), varvite(&line).json())
+    };
+    let (first, summary) = replayed("first", &immutable);
+    assert!(first > 0, "{summary}");
+    assert_eq!(summary["transactions"], first);
+    assert!(summary["transactions_per_second"].as_f64() > Some(0.0), "{summary}");
+    let points = summary["block_times"].as_array().unwrap();
+    let of_points: u64 = points.iter().map(|it| it["transactions"].as_u64().unwrap()).sum();
+    assert_eq!(of_points, first);
+    let (_longer, immutable) = first_chunks(&data, 20, true);
+    let (all, summary) = replayed("second", &immutable);
+    assert_eq!(summary["transactions"], all - first, "only what was replayed here");
+    let page = trace("page");
+    let [one, two] = ["first", "second"].map(trace);
+    let line = ["trace", "compare", text(&one), text(&two), "--html", text(&page)];
+    assert!(varvite(&line).yes().contains("tx/s"));
+    assert!(fs::read_to_string(page).unwrap().contains("Transactions a second"));
+}
+
 #[test]
 fn the_table_for_people_says_the_same() {
     let Some(data) = data() else { return };

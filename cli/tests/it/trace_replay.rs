@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use varvite::context::{CommitInfo, Options, Store};
+use varvite::context::{ChildOrder, CommitInfo, Configuration, Options, Store};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
@@ -416,4 +416,92 @@ fn a_replay_on_an_archive_reads_what_lies_below() {
     let said = run(folder, &format!("{line} --lower BELOW")).json();
     assert_eq!((&said["mismatches"], &said["commits"]), (&0.into(), &3.into()), "{said}");
     run(folder, &format!("trace replay T --store S --lower NONE --at {at}")).error(2, &["NONE"]);
+}
+
+/// Both sides of a replay beside each other are runs that are laid beside each other, be one of them Irmin's.
+#[test]
+fn what_the_store_beside_does_is_recorded_too() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    run(folder, "trace replay T --store S").yes();
+    let all = commits(folder, "S");
+    run(folder, "context export-irmin S I").yes();
+    let at = &all[all.len() - 4];
+    let line =
+        format!("trace replay T --store S --at {at} --trace OWN --beside I --beside-trace IRMIN");
+    let said = run(folder, &format!("{line} --format json")).json();
+    assert_eq!((&said["mismatches"], &said["beside"]["mismatches"]), (&0.into(), &0.into()));
+    let summary = |name: &str| run(folder, &format!("trace summary {name} --format json")).json();
+    let [own, irmin] = ["OWN", "IRMIN"].map(summary);
+    let finds = |summary: &serde_json::Value| {
+        let actions = summary["actions"].as_array().unwrap();
+        actions.iter().find(|it| it["action"] == "find").unwrap()["calls"].as_u64()
+    };
+    assert!(finds(&irmin) > Some(0) && finds(&irmin) == finds(&own), "{irmin}");
+    assert!(irmin["is_ended"] == true && irmin["samples"]["disk_bytes"].is_array(), "{irmin}");
+    // What the process uses is that of both.
+    assert!(irmin["samples"]["cpu_ns"].is_null(), "{irmin}");
+    let compared = run(folder, "trace compare OWN IRMIN --format json").json();
+    assert_eq!(compared["runs"].as_array().unwrap().len(), 2);
+    run(folder, &line).error(2, &["OWN"]);
+    run(folder, "trace replay T --beside-trace X").ended(2);
+    // What does not begin leaves no recording either.
+    run(folder, "trace replay T --at nosuch --beside B --beside-trace X").error(2, &[]);
+    assert!(!folder.join("X").exists() && !folder.join("B").exists());
+}
+
+#[test]
+fn a_trace_of_another_shape_is_replayed_with_it() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let disk: Arc<dyn Disk> = OsDisk::new(folder).unwrap();
+    let recorder = Recorder::create(&disk, "SHAPED", || 0).unwrap();
+    let configuration = Configuration::new(2, 3, ChildOrder::HashBits).unwrap();
+    let recorded = Some(Arc::clone(&recorder));
+    let options = Options { configuration, recorder: recorded, ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut tree = store.empty_tree();
+    for number in 0..50_u8 {
+        tree.add(&[[b'a', number]], &[number]).unwrap();
+    }
+    store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    drop(tree);
+    store.close().unwrap();
+    recorder.finish().unwrap();
+    assert_eq!(run(folder, "trace replay SHAPED").code, 1, "its hashes are not those of Tezos");
+    run(folder, "trace replay SHAPED --shape 2,3 --hash-bits --store S --beside B").yes();
+    run(folder, "trace replay SHAPED --shape 2,3 --store S").error(2, &["--shape", "leave it out"]);
+    run(folder, "trace replay SHAPED --shape 3,3").error(2, &[]);
+    run(folder, "trace replay SHAPED --shape 2").ended(2);
+    trace_of_a_table(folder, "KEPT", varvite::Log::None);
+    run(folder, "trace replay KEPT.trace --shape 2,3").error(2, &["--shape is of a context"]);
+    run(folder, "trace replay KEPT.trace --hash-bits").error(2, &["--hash-bits is of a context"]);
+}
+
+#[test]
+fn the_store_beside_has_a_lower_folder_and_a_log_of_its_own() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    run(folder, "trace replay T --store S").yes();
+    let all = commits(folder, "S");
+    let at = &all[all.len() - 4];
+    run(folder, "context archive S --lower BELOW --end-chunk").yes();
+    run(folder, "context put S main x/y z --lower BELOW").yes();
+    run(folder, "context archive S --lower BELOW --end-chunk").yes();
+    run(folder, "trace replay T --store O").yes();
+    let line = format!("trace replay T --store O --at {at} --beside S");
+    assert_ne!(run(folder, &line).code, 0, "it is read without what lies below");
+    run(folder, &format!("{line} --beside-lower BELOW")).yes();
+    run(folder, "trace replay T --beside-lower BELOW").ended(2);
+    trace_of_a_table(folder, "KEPT", varvite::Log::None);
+    run(folder, "trace replay KEPT.trace --beside L --beside-lower BELOW")
+        .error(2, &["--beside-lower"]);
+    run(folder, "trace replay T --beside L --beside-log synced").error(2, &["--beside-log"]);
+    assert!(!folder.join("L").exists());
+    run(folder, "trace replay KEPT.trace --store K --beside L --beside-log written");
+    let live =
+        |name: &str| run(folder, &format!("info {name} --format json")).json()["live"].clone();
+    assert_ne!(live("L"), live("K"));
 }

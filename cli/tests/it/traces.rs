@@ -242,6 +242,11 @@ fn a_report_of_a_fault_has_no_contents_and_says_what_is_damaged() {
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["commands"]["check"]["answer"]["sound"], true, "{report}");
     assert!(report["formats"]["segment"]["writes"].as_u64().unwrap() > 1);
+    let options = &report["commands"]["doctor --only-options"]["answer"];
+    let table = &options["tables"][0];
+    assert_eq!((&table["name"], &options["of"]), (&"utxo".into(), &"live".into()), "{options}");
+    assert!(table["size_ratio"].as_u64() >= Some(2), "{options}");
+    assert!(table["filter_bits"].is_u64() && table["write_buffer_bytes"].is_u64(), "{options}");
     let files = report["files"]["files"].as_array().unwrap();
     assert!(files.iter().any(|file| file["kind"] == "session"), "{files:?}");
     run(folder, "doctor S --out OUT").yes();
@@ -255,6 +260,13 @@ fn a_report_of_a_fault_has_no_contents_and_says_what_is_damaged() {
     run(folder, "bench context --dir C --accounts 50 --blocks 1 --format json").json();
     let report = run(folder, "doctor C --quick").json();
     assert_eq!(report["commands"]["context stat"]["exit_code"], 0, "{report}");
+    let options = &report["commands"]["doctor --only-options"]["answer"];
+    assert_eq!(
+        (&options["context"]["entries"], &options["context"]["index"]),
+        (&32.into(), &"minimal".into()),
+        "{options}"
+    );
+    assert!(options["usual"]["objects_bytes"].as_u64() > Some(0), "{options}");
     assert!(report["commands"]["check"].is_null());
 }
 

@@ -52,7 +52,7 @@ pub enum Operation {
     Commit,
     /// `Store::exists`, `Store::find_object`
     Exists,
-    /// `Store::commit_info`, `Store::log`
+    /// `Store::log`, `Store::log_before`
     Log,
     /// `Store::history`, `Store::lowest_common_ancestors`
     History,
@@ -70,6 +70,24 @@ pub enum Operation {
     Check,
     /// `Store::rebuild_index`
     RebuildIndex,
+    /// `Store::commit_info`
+    CommitInfo,
+    /// `Store::collect`, `Store::collect_keeping`, and what pauses, resumes or cancels a collection.
+    Collect,
+    /// `Store::collect_step`
+    CollectStep,
+    /// `Store::pin`, `Store::pin_every`, `Store::unpin`
+    Pin,
+    /// `Store::archive`
+    Archive,
+    /// `Store::unarchive`
+    Unarchive,
+    /// `Store::attach`
+    Attach,
+    /// `Store::export_commits`: snapshots of commits, with the reads of them.
+    Export,
+    /// `Store::import_commit`, with the commits that it makes.
+    Import,
 }
 
 /// What an operation cost. When several threads use one store at once, each operation is told what

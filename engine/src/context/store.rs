@@ -559,7 +559,7 @@ impl Store {
     }
 
     fn info_of(&self, commit: &CommitHash) -> Result<Commit> {
-        let _span = self.span(Operation::Log);
+        let _span = self.span(Operation::CommitInfo);
         if let Some(history) = self.irmin() {
             return history.commit_info(commit);
         }

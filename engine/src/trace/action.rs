@@ -117,6 +117,10 @@ pub enum Action {
     Write,
     /// `Session::delete_table`
     DeleteTable,
+    /// A table of the snapshot that the same thread saves next.
+    SaveTable,
+    /// `Session::delete_snapshot`
+    DeleteSnapshot,
 }
 
 /// A kind of argument.
@@ -164,7 +168,7 @@ pub type ActionRow = (Action, u8, &'static str, Face, &'static [Field], Answered
 
 impl Action {
     /// Every action with its number in files, its name, its face, its arguments and its answer.
-    pub const ALL: [ActionRow; 51] = [
+    pub const ALL: [ActionRow; 53] = [
         (Action::Mark, 1, "mark", Face::Host, &[Field::Bytes], Answered::Nothing),
         (
             Action::Sample,
@@ -398,6 +402,15 @@ impl Action {
             Answered::Nothing,
         ),
         (Action::DeleteTable, 75, "delete_table", Face::Table, &[Field::Bytes], Answered::Nothing),
+        (Action::SaveTable, 76, "save_table", Face::Table, &[Field::Handle], Answered::Nothing),
+        (
+            Action::DeleteSnapshot,
+            77,
+            "delete_snapshot",
+            Face::Table,
+            &[Field::Bytes],
+            Answered::Nothing,
+        ),
     ];
 
     fn row(self) -> &'static ActionRow {

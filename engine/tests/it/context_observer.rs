@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use varvite::Kind;
 use varvite::context::{
-    CommitHash, CommitInfo, Cost, Depth, Observer, Operation, Options, Order, PREFIX_STEPS, Store,
-    Tree, TreeHash,
+    CommitHash, CommitInfo, Cost, Depth, Keep, Observer, Operation, Options, Order, PREFIX_STEPS,
+    Store, Tree, TreeHash,
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -89,6 +89,74 @@ fn every_operation_is_told_with_its_cost() {
         let bare = notes.one();
         assert_eq!((bare.3.node_hits, bare.3.node_misses), (0, 2));
     }
+}
+
+/// The operations that were told, without those inside of a collection, a pin or a commit.
+fn told(notes: &Notes) -> Vec<Operation> {
+    let inner = [Operation::Checkpoint, Operation::BeginChunk];
+    let told = notes.take().into_iter().map(|event| event.0);
+    told.filter(|it| !inner.contains(it)).collect()
+}
+
+#[test]
+fn collections_pins_archives_and_snapshots_are_told() {
+    let notes = Arc::new(Notes::default());
+    let lower: Arc<dyn Disk> = MemoryDisk::seeded(2);
+    let options = Options {
+        observer: Some(notes.clone()),
+        chunk_bytes: 1,
+        lower: Some(lower),
+        ..Options::default()
+    };
+    let mut store = Store::create(MemoryDisk::seeded(1), options.clone()).unwrap();
+    let mut commits = Vec::new();
+    for number in 0..4_u8 {
+        let mut tree = store.empty_tree();
+        tree.add(&["data"], &[number; 300]).unwrap();
+        let info = CommitInfo::new(&[], i64::from(number), "me", "block");
+        commits.push(store.commit(&mut tree, &info).unwrap());
+    }
+    notes.take();
+    store.commit_info(&commits[1]).unwrap();
+    assert_eq!(told(&notes), [Operation::CommitInfo]);
+    store.log(2).unwrap();
+    assert_eq!(told(&notes), [Operation::Log]);
+    assert!(store.archive(&commits[1], u64::MAX).unwrap() > 0);
+    let moved = notes.take().pop().unwrap();
+    assert_eq!(moved.0, Operation::Archive);
+    assert!(moved.2 > 0);
+    assert!(store.unarchive(u64::MAX).unwrap() > 0);
+    assert_eq!(told(&notes), [Operation::Unarchive]);
+    assert_eq!(store.attach().unwrap(), 0);
+    assert_eq!(told(&notes), [Operation::Attach]);
+    store.pin(&commits[0]).unwrap();
+    assert_eq!(store.pin_every(1).unwrap(), 3);
+    assert!(store.unpin(&commits[1]).unwrap());
+    assert_eq!(told(&notes), [Operation::Pin; 3]);
+    let files: Arc<dyn Disk> = MemoryDisk::seeded(3);
+    store.export_commit(&commits[2], &files, "commit").unwrap();
+    assert_eq!(told(&notes).last(), Some(&Operation::Export));
+    let mut other = Store::create(MemoryDisk::seeded(4), options).unwrap();
+    notes.take();
+    other.import_commit(&*files, "commit").unwrap();
+    let imported = told(&notes);
+    assert!(imported.contains(&Operation::Commit), "{imported:?}");
+    assert_eq!(imported.last(), Some(&Operation::Import));
+    store.collect(&commits[3]).unwrap();
+    assert_eq!(told(&notes), [Operation::Collect]);
+    store.collect_pause().unwrap();
+    store.collect_resume().unwrap();
+    assert_eq!(told(&notes), [Operation::Collect; 2]);
+    let mut steps = 1;
+    while store.collect_step(1 << 20).unwrap() {
+        steps += 1;
+    }
+    let events = notes.take();
+    let told = events.iter().filter(|it| it.0 == Operation::CollectStep);
+    assert_eq!(told.clone().count(), steps);
+    assert!(told.map(|it| it.3.bytes_read + it.3.bytes_written).sum::<u64>() > 0, "{events:?}");
+    assert!(!store.collect_keeping(&Keep::Newest(100)).unwrap());
+    assert_eq!(notes.one().0, Operation::Collect);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use varvite::disk::memory::MemoryDisk;
 use varvite::{
-    Batch, Log, Observed, Observer, Operation, OperationCost, Session, SessionOptions, Table,
-    TableOptions,
+    Batch, Log, Observed, Observer, OpenTable, Operation, OperationCost, Session, SessionOptions,
+    Table, TableOptions,
 };
 
 /// A clock that counts its readings, and everything told.
@@ -47,6 +47,37 @@ fn filled(notes: &Arc<Notes>, keys: u32) -> (Session, Table) {
     table.update(&batch).unwrap();
     notes.take();
     (session, table)
+}
+
+#[test]
+fn tables_that_are_made_opened_copied_and_deleted_are_told() {
+    let notes = Arc::new(Notes::default());
+    let disk = MemoryDisk::seeded(1);
+    let (log, observer) = (Log::Written, notes.clone());
+    let options = SessionOptions { log, observer: Some(observer), ..SessionOptions::default() };
+    let session = Session::create(disk, options).unwrap();
+    let inner = [Operation::Checkpoint, Operation::Merge];
+    let told = || -> Vec<_> {
+        let told = notes.take().into_iter().filter(|it| !inner.contains(&it.0));
+        told.map(|(operation, table, count, _)| (operation, table, count)).collect()
+    };
+    let one = |operation, table: &str| vec![(operation, table.to_owned(), 1)];
+    let table = session.create_table("t", TableOptions::default()).unwrap();
+    assert_eq!(told(), one(Operation::OpenTable, "t"));
+    assert!(session.create_table("t", TableOptions::default()).is_err());
+    assert_eq!(told(), one(Operation::OpenTable, "t"), "one that failed took time, too");
+    let copy = table.duplicate("copy").unwrap();
+    assert_eq!(told(), one(Operation::Duplicate, "copy"));
+    drop((table, copy));
+    assert!(told().is_empty());
+    session.open_table("t", &OpenTable::default()).unwrap();
+    assert_eq!(told(), one(Operation::OpenTable, "t"));
+    session.open_or_create_table("u", TableOptions::default()).unwrap();
+    assert_eq!(told(), one(Operation::OpenTable, "u"));
+    assert_eq!(session.open_all(&OpenTable::default()).unwrap().len(), 2);
+    assert_eq!(told(), [(Operation::OpenTable, String::new(), 2)]);
+    session.delete_table("t").unwrap();
+    assert_eq!(told(), one(Operation::DeleteTable, "t"));
 }
 
 #[test]

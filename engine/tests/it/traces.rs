@@ -272,7 +272,7 @@ fn a_call_after_an_operator_that_panicked_is_the_hosts_own() {
     assert_eq!(told, expected.map(|action| (action, 0)));
 }
 
-/// An observer by whose clock time only goes on when it is told of something.
+/// An observer by whose clock time only goes on when it is told that a snapshot was opened.
 struct Later(Arc<AtomicU64>);
 
 impl Observer for Later {
@@ -280,8 +280,10 @@ impl Observer for Later {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn record(&self, _: Operation, _: u64, _: u64) {
-        self.0.fetch_add(1_000_000, Ordering::Relaxed);
+    fn record(&self, operation: Operation, _: u64, _: u64) {
+        if operation == Operation::OpenSnapshot {
+            self.0.fetch_add(1_000_000, Ordering::Relaxed);
+        }
     }
 }
 
@@ -353,6 +355,39 @@ fn a_live_table_is_let_go_of_when_its_handle_is() {
         Action::DeleteTable,
     ];
     assert_eq!(told, expected);
+}
+
+/// A replay knows by that what a snapshot has.
+#[test]
+fn a_snapshot_is_told_with_its_tables() {
+    let recording = Recording::new();
+    let session = recording.session();
+    let one = session.create_table("one", TableOptions::default()).unwrap();
+    let two = session.create_table("two", TableOptions::default()).unwrap();
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&one, &two] };
+    session.save_snapshot("s", content).unwrap();
+    session.delete_snapshot("s").unwrap();
+    assert!(session.delete_snapshot("s").is_err());
+    drop((one, two));
+    let calls = recording.calls();
+    let handle = |call: &Call| match (call.answer, &call.arguments[..]) {
+        (Answer::Handle(handle), _) => handle,
+        (_, [Argument::Handle(handle)]) => *handle,
+        _ => 0,
+    };
+    let told: Vec<_> = calls.iter().map(|call| (call.action, handle(call))).collect();
+    let (one, two) = (handle(&calls[0]), handle(&calls[1]));
+    let expected = [
+        (Action::OpenTable, one),
+        (Action::OpenTable, two),
+        (Action::SaveTable, one),
+        (Action::SaveTable, two),
+        (Action::SaveSnapshot, 0),
+        (Action::DeleteSnapshot, 0),
+        (Action::DeleteSnapshot, 0),
+    ];
+    assert_eq!(told[..expected.len()], expected);
+    assert_eq!(calls[expected.len() - 1].answer, Answer::Failed);
 }
 
 /// Of the steps of a range only some are timed, which stand for all of them, however many there are.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use varvite::context::{Change, CollectPhase, Commit, CommitHash, Depth, Kind, Order, Store, Tree};
+use varvite::context::{
+    Change, CollectPhase, Commit, CommitHash, Depth, Kind, Order, SHARED_COMMITS_MAX, Store, Tree,
+};
 use varvite::{Error, Kind as ErrorKind};
 
 use super::text::{hash, head, hex, path_hex, put, put_path, shown};
@@ -332,14 +334,24 @@ pub fn collection(state: &State, query: &Query, _: &Until) -> Made {
         CollectPhase::Cleaning => "cleaning",
     };
     let mut pins = Vec::new();
-    for pin in store.pins()?.iter().take(ROWS_MAX as usize) {
+    let pinned = store.pins()?;
+    for pin in pinned.iter().take(ROWS_MAX as usize) {
         pins.push(row(&store.commit_info(pin)?));
     }
+    // What no collection up to the newest commit takes, as far as so many can be counted together.
+    let mut stays: Vec<CommitHash> = store.last_commit()?.into_iter().collect();
+    for commit in store.branches().into_iter().map(|(_, head)| head).chain(pinned) {
+        if !stays.contains(&commit) && stays.len() < SHARED_COMMITS_MAX {
+            stays.push(commit);
+        }
+    }
+    let stays: Vec<_> = stays.iter().map(|commit| hash(commit)).collect();
     Ok(Answer::Json(
         json!({
             "phase": phase, "is_paused": status.is_paused, "target": status.target.map(|it| hash(&it)),
             "chunks_left": status.chunks_left, "left_bytes": status.left_bytes, "collections": status.collections,
-            "archived_bytes": store.archived_bytes(), "commits": store.stats().commits, "pins": pins,
+            "archived_bytes": store.archived_bytes(), "commits": store.stats().commits, "stays": stays,
+            "pins": pins,
         }),
         "pins",
     ))

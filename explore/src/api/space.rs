@@ -65,7 +65,8 @@ pub fn held(store: &Store, walk: &Sharing) -> (Vec<Value>, u64) {
         dead += dead_bytes.unwrap_or(0);
         json!({
             "number": chunk.number, "chunks": chunk.count, "base": chunk.base, "state": state(chunk),
-            "disk_bytes": chunk.disk_bytes, "held_pieces": pieces, "held_bytes": bytes,
+            "disk_bytes": chunk.disk_bytes, "taken_bytes": chunk.written_bytes.saturating_sub(chunk.disk_bytes),
+            "held_pieces": pieces, "held_bytes": bytes,
             "dead_bytes": dead_bytes,
         })
     };

@@ -10,7 +10,7 @@ use serde_json::json;
 use varvite::Kind;
 use varvite::disk::os::OsDisk;
 use varvite::trace::Trace;
-use varvite_sight::trace::summary::{Summary, summarise};
+use varvite_sight::trace::{BlockTime, Summary, blocks_between, summarise};
 
 use super::{Made, State, Until};
 use crate::answer::{Answer, Fault};
@@ -137,6 +137,14 @@ impl One {
     }
 
     fn sum(&self) -> varvite::Result<Summary> {
+        self.opened(summarise)
+    }
+
+    /// What `read` makes of the trace, and of its name.
+    fn opened<T>(
+        &self,
+        read: impl FnOnce(&mut Trace, &str) -> varvite::Result<T>,
+    ) -> varvite::Result<T> {
         let folder =
             self.file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let name = self.file.file_name().unwrap_or_default();
@@ -150,7 +158,7 @@ impl One {
             _ => error,
         };
         let mut trace = Trace::open(&*OsDisk::new(folder)?, name).map_err(told)?;
-        summarise(&mut trace, name).map_err(told)
+        read(&mut trace, name).map_err(told)
     }
 }
 
@@ -193,6 +201,24 @@ pub fn actions(state: &State, query: &Query, until: &Until) -> Made {
 /// `/api/trace/blocks`.
 pub fn blocks(state: &State, query: &Query, until: &Until) -> Made {
     summed(state, query, until, "worst_blocks")
+}
+
+/// `/api/trace/commits`. Of some blocks the trace is read again, as far as there is time: they are each by itself then, where
+/// they are few enough.
+pub fn commits(state: &State, query: &Query, until: &Until) -> Made {
+    let trace = query.number("trace", 0, u64::MAX)?;
+    let summary = state.traces.summary(trace, until)?;
+    let (from, to) = (query.number("from", 0, u64::MAX)?, query.number("to", u64::MAX, u64::MAX)?);
+    let is_all = from == 0 && to >= summary.blocks;
+    let (points, is_cut) = if is_all || summary.block_times.iter().all(|it| it.blocks == 1) {
+        let asked = |it: &&BlockTime| it.number >= from && it.number < to;
+        (summary.block_times.iter().filter(asked).cloned().collect(), false)
+    } else {
+        let one = &state.traces.0[usize::try_from(trace).unwrap_or(usize::MAX)];
+        one.opened(|trace, _| blocks_between(trace, from..to, || !until.is_over()))?
+    };
+    let said = json!({ "blocks": summary.blocks, "is_cut": is_cut, "commits": value(&points)? });
+    Ok(Answer::Json(said, "commits"))
 }
 
 /// `/api/trace/samples`.

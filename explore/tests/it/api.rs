@@ -11,9 +11,9 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::proof::{self, Kinded};
-use varvite::trace::Recorder;
 use varvite_explore::Limits;
 
+use crate::stores;
 use crate::world::World;
 
 fn world() -> World {
@@ -303,6 +303,29 @@ fn space_is_the_files_and_weights_are_the_values() {
     assert_eq!(world.json("/api/collection")["phase"], "none");
 }
 
+/// What no collection up to the newest commit takes is named, and of each chunk it is told what that is.
+#[test]
+fn chunks_are_live_dead_or_taken_for_what_stays() {
+    let world = world();
+    let said = world.json("/api/collection");
+    // The branch is the newest commit, too.
+    assert_eq!(said["stays"], serde_json::json!([world.commits[2]]));
+    let of = format!("/api/sharing?commits={}", world.commits[2]);
+    let chunks = world.json(&of)["chunks"].clone();
+    let sum = |name: &str| -> u64 {
+        chunks.as_array().unwrap().iter().map(|it| it[name].as_u64().unwrap()).sum()
+    };
+    let written = world.json("/api/space")["chunks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["written_bytes"].as_u64().unwrap())
+        .sum::<u64>();
+    assert_eq!(sum("taken_bytes"), 0);
+    assert_eq!(sum("held_bytes") + sum("dead_bytes") + sum("taken_bytes"), written);
+    assert!(sum("held_bytes") > 2_400 && sum("dead_bytes") > 0, "{chunks}");
+}
+
 /// What is shown of files is the store's: a trace beside them is not counted, and of a store that is gone nothing is said.
 #[test]
 fn space_is_of_the_store_alone_and_of_one_that_is_there() {
@@ -327,33 +350,9 @@ fn space_is_of_the_store_alone_and_of_one_that_is_there() {
     assert_eq!(chain.count(), overview["stores"].as_array().unwrap().len() - 1, "{metrics}");
 }
 
-/// Two traces that the engine recorded.
-fn recorded(folder: &Path) -> Vec<PathBuf> {
-    let disk: Arc<dyn Disk> = OsDisk::new(folder).unwrap();
-    let record = |name: &str| {
-        let recorder = Recorder::create(&disk, name, {
-            let readings = AtomicU64::new(0);
-            move || readings.fetch_add(1_000, Ordering::Relaxed)
-        })
-        .unwrap();
-        let options = Options { recorder: Some(Arc::clone(&recorder)), ..Options::default() };
-        let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
-        let mut tree = store.empty_tree();
-        for number in 0..30_u8 {
-            recorder.sample("rss_bytes", number.into());
-            tree.add(&["a", "b", &number.to_string()], &[number]).unwrap();
-            store.commit(&mut tree, &CommitInfo::new(&[], 0, "t", "m")).unwrap();
-        }
-        store.close().unwrap();
-        recorder.finish().unwrap();
-        folder.join(name)
-    };
-    vec![record("one.trace"), record("two.trace")]
-}
-
 #[test]
 fn traces_are_summed_up_and_compared() {
-    let world = World::with_traces(Limits::default(), recorded);
+    let world = World::with_traces(Limits::default(), stores::recorded);
     let said = world.json("/api/trace?trace=1");
     assert_eq!((&said["name"], &said["blocks"]), (&"two.trace".into(), &30.into()));
     assert_eq!(said["is_ended"], Value::from(true));
@@ -477,7 +476,7 @@ fn wrong(root: &Value, schema: &Value, value: &Value, place: &str) -> Option<Str
 
 #[test]
 fn every_answer_is_as_the_schema_says() {
-    let world = World::with_traces(Limits::default(), recorded);
+    let world = World::with_traces(Limits::default(), stores::recorded);
     let schema = world.json("/api/schema");
     let mut seen = BTreeSet::new();
     for target in [
@@ -507,6 +506,8 @@ fn every_answer_is_as_the_schema_says() {
         "/api/trace/actions",
         "/api/trace/blocks",
         "/api/trace/samples",
+        "/api/trace/commits",
+        "/api/trace/commits?from=3&to=9",
         "/api/compare",
         "/api/compare/distributions",
         "/api/space/chunks",
@@ -529,9 +530,42 @@ fn every_answer_is_as_the_schema_says() {
 }
 
 #[test]
+fn blocks_of_a_trace_are_points_with_their_time_by_action() {
+    let world = World::with_traces(Limits::default(), stores::recorded);
+    let said = world.json("/api/trace/commits");
+    let points = said["commits"].as_array().unwrap();
+    assert_eq!((points.len(), &said["blocks"], &said["is_cut"]), (30, &30.into(), &false.into()));
+    for (number, point) in points.iter().enumerate() {
+        assert_eq!((&point["number"], &point["blocks"]), (&number.into(), &1.into()));
+        assert!(point["name"].as_str().unwrap().starts_with("Co"), "{point}");
+        assert!(point["total_ms"]["add"].as_f64() > Some(0.0), "{point}");
+    }
+    let some = world.json("/api/trace/commits?from=3&to=9&trace=1");
+    assert_eq!(some["commits"].as_array().unwrap()[..], points[3..9]);
+    let csv = world.get("/api/trace/commits?format=csv").body;
+    let csv = String::from_utf8(csv).unwrap();
+    assert_eq!(csv.lines().count(), 31, "{csv}");
+    assert!(csv.lines().next().unwrap().contains("total_ms.commit"), "{csv}");
+    assert_eq!(world.get("/api/trace/commits?trace=9").status, 404);
+}
+
+#[test]
+fn the_schema_has_rows_too_and_what_is_text_has_none() {
+    let world = world();
+    let csv = world.get("/api/schema?format=csv");
+    assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
+    let csv = String::from_utf8(csv.body).unwrap();
+    assert!(csv.starts_with("answer,field,type,always\r\n"), "{csv}");
+    assert!(csv.contains("\r\n/api/collection,pins[],commit,true\r\n"), "{csv}");
+    assert!(csv.contains("\r\nrun,worst_blocks[].name,string,true\r\n"), "{csv}");
+    assert_eq!(world.json("/api/schema")["type"], "object");
+    assert_eq!(world.get("/metrics?format=csv").status, 400);
+}
+
+#[test]
 fn a_trace_that_takes_long_is_there_when_somebody_asks_again() {
     let limits = Limits { work: std::time::Duration::ZERO, ..Limits::default() };
-    let world = World::with_traces(limits, recorded);
+    let world = World::with_traces(limits, stores::recorded);
     let mut busy = 0;
     let said = loop {
         let answer = world.get("/api/trace?trace=0");

@@ -7,6 +7,8 @@ mod assets;
 mod going_on;
 mod hostile;
 mod query_bytes; // mutated query strings; the body of a fuzz target
+mod request_bytes; // mutated requests, in this process; the body of a fuzz target
+mod stores;
 mod world;
 
 /// As the fuzz target, which has nothing but this file of the crate, names it.

@@ -9,13 +9,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
-use varvite::context::{CommitInfo, Options, Store};
-use varvite::disk::os::OsDisk;
-use varvite::{Batch, Log, OpenTable, Session, SessionOptions, TableOptions};
-use varvite_explore::{Explorer, Limits, OpenTables, Opens, Source};
+use varvite_explore::{Explorer, Limits};
 
-/// A step that no text is.
-const ODD: &[u8] = b"\xff/\"<b>";
+use crate::stores;
 
 /// A context of three commits and a store of one table, shown.
 pub struct World {
@@ -44,51 +40,6 @@ impl Answer {
     }
 }
 
-fn context(folder: &Path) -> Vec<String> {
-    let mut store = Store::open_or_create(folder, Options::default()).unwrap();
-    let mut commits = Vec::new();
-    let mut tree = store.empty_tree();
-    for block in 0..3_u8 {
-        for account in 0..300 {
-            if account % 3 == usize::from(block) || block == 0 {
-                let name = format!("account-{account:04}");
-                tree.add(&[b"accounts".as_slice(), name.as_bytes(), b"balance"], &[block; 8])
-                    .unwrap();
-            }
-        }
-        tree.add(&[b"odd".as_slice(), ODD], &[b'x'; 300]).unwrap();
-        tree.add(&["block"], &[block]).unwrap();
-        let parents: Vec<_> = store.last_commit().unwrap().into_iter().collect();
-        let info = CommitInfo::new(&parents, i64::from(block), "tester", format!("block {block}"));
-        let hash = store.commit(&mut tree, &info).unwrap();
-        commits.push(varvite::context::hash::to_text(&hash));
-    }
-    store.set_branch(b"main", &store.last_commit().unwrap().unwrap()).unwrap();
-    store.close().unwrap();
-    commits
-}
-
-/// So that most entries are in runs, which have filters.
-fn small() -> TableOptions {
-    TableOptions { write_buffer_bytes: 64 << 10, ..TableOptions::default() }
-}
-
-fn tables(folder: &Path) {
-    // Its log is short, so that most of the table is in its runs.
-    let (log, log_file_bytes) = (Log::Written, 64 << 10);
-    let options = SessionOptions { log, log_file_bytes, ..SessionOptions::default() };
-    let session = Session::open_or_create(folder, options).unwrap();
-    let mut table = session.open_or_create_table("coins", small()).unwrap();
-    for start in 0..40_u32 {
-        let mut batch = Batch::new();
-        for number in start * 500..(start + 1) * 500 {
-            batch.insert(&number.wrapping_mul(0x9e37_79b9).to_be_bytes(), &[7; 60]);
-        }
-        table.update(&batch).unwrap();
-    }
-    session.close().unwrap();
-}
-
 impl World {
     pub fn new(limits: Limits) -> World {
         World::with_traces(limits, |_| Vec::new())
@@ -97,29 +48,9 @@ impl World {
     pub fn with_traces(limits: Limits, traces: fn(&Path) -> Vec<std::path::PathBuf>) -> World {
         let folder = tempfile::tempdir().unwrap();
         let (one, two) = (folder.path().join("chain"), folder.path().join("ledger"));
-        let commits = context(&one);
-        tables(&two);
-        let opens = |path: std::path::PathBuf| {
-            move || Store::open_read_only(OsDisk::new(&path)?, Options::default())
-        };
-        let open_tables = |path: std::path::PathBuf| {
-            move || {
-                let session =
-                    Session::open_read_only(OsDisk::new(&path)?, SessionOptions::default())?;
-                let tables = session.open_all(&OpenTable::default())?;
-                Ok(OpenTables { session, tables, place: "live".to_owned() })
-            }
-        };
-        let source = |name: &str, kind, folder: &Path, opens| Source {
-            name: name.to_owned(),
-            folder: folder.to_owned(),
-            kind,
-            opens,
-        };
-        let sources = vec![
-            source("chain", "context", &one, Opens::Context(Box::new(opens(one.clone())))),
-            source("ledger", "tables", &two, Opens::Tables(Box::new(open_tables(two.clone())))),
-        ];
+        let commits = stores::context(&one);
+        stores::tables(&two);
+        let sources = stores::sources(&one, &two);
         let traces = traces(folder.path());
         let explorer =
             Explorer::bind("127.0.0.1:0".parse().unwrap(), sources, traces, limits).unwrap();

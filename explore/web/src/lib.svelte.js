@@ -154,3 +154,14 @@ export function save(name, text) {
   anchor.click();
   setTimeout(() => URL.revokeObjectURL(at), 1000);
 }
+
+/** Whether a block's name is its commit's hash, and none of the host's. */
+export const isCommit = (name) => /^Co[1-9A-HJ-NP-Za-km-z]{50}$/.test(name);
+
+/** Layers of a chart of time by action: those that are named, and all others as one. */
+export function layers(points, names) {
+  const rest = (it) => Object.entries(it.total_ms).reduce((sum, [name, value]) => sum + (names.includes(name) ? 0 : value), 0);
+  const all = names.map((label) => ({ label, values: points.map((it) => it.total_ms[label] ?? 0) }));
+  if (points.some((it) => rest(it) > 0)) all.push({ label: "others", values: points.map(rest) });
+  return all;
+}

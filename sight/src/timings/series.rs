@@ -29,7 +29,7 @@ pub fn table_action(operation: varvite::Operation) -> ActionId {
 }
 
 /// Names of a context's operations, in their order.
-const CONTEXT_NAMES: [&str; 26] = [
+const CONTEXT_NAMES: [&str; 35] = [
     "find",
     "mem",
     "mem_tree",
@@ -56,10 +56,19 @@ const CONTEXT_NAMES: [&str; 26] = [
     "clear",
     "check",
     "rebuild_index",
+    "commit_info",
+    "collect",
+    "collect_step",
+    "pin",
+    "archive",
+    "unarchive",
+    "attach",
+    "export",
+    "import",
 ];
 
 /// Names of a table's.
-const TABLE_NAMES: [&str; 10] = [
+const TABLE_NAMES: [&str; 13] = [
     "lookup",
     "update",
     "merge",
@@ -70,6 +79,9 @@ const TABLE_NAMES: [&str; 10] = [
     "get",
     "range",
     "transaction",
+    "open_table",
+    "duplicate",
+    "delete_table",
 ];
 
 impl ActionId {
@@ -89,11 +101,12 @@ impl ActionId {
 
     /// Whether its time is within that of another action too, or has that of others in it.
     pub fn is_inner(self) -> bool {
-        use context::Operation::{BeginChunk, Checkpoint, Spill};
+        use context::Operation::{BeginChunk, Checkpoint, Import, Spill};
         use varvite::Operation as Table;
         const INNER: u64 = 1 << Spill as u8
             | 1 << Checkpoint as u8
             | 1 << BeginChunk as u8
+            | 1 << Import as u8
             | 1 << (TABLE + Table::Merge as u8)
             | 1 << (TABLE + Table::Log as u8)
             | 1 << (TABLE + Table::Checkpoint as u8)

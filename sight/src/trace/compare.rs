@@ -76,6 +76,10 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
     if rates[0] > 0.0 && rates[1] > 0.0 {
         add("blocks", "ms a block, by the clock", 1e3 / rates[0], 1e3 / rates[1]);
     }
+    let rates = [first.transactions_per_second, this.transactions_per_second];
+    if let [Some(one), Some(other)] = rates.map(|it| it.filter(|it| *it > 0.0)) {
+        add("transactions", "ms a transaction, by the clock", 1e3 / one, 1e3 / other);
+    }
     add("calls", "failed", first.failed as f64, this.failed as f64);
     let rows = [(&first.actions, &this.actions), (&first.prefixes, &this.prefixes)];
     for (firsts, these) in rows {
@@ -109,7 +113,8 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
         }
     }
     let names: BTreeSet<&String> = first.samples.keys().chain(this.samples.keys()).collect();
-    for name in names {
+    // More transactions are no cost.
+    for name in names.into_iter().filter(|it| *it != super::summary::TRANSACTIONS) {
         let grown = |points: &[(f64, u64)]| match points {
             [(_, start), .., (_, end)] if name != "rss_bytes" => end.saturating_sub(*start),
             points => points.iter().map(|(_, value)| *value).max().unwrap_or(0),

@@ -54,7 +54,7 @@ pub fn comparison_page(comparison: &Comparison) -> String {
     let runs: Vec<&Summary> = comparison.runs.iter().collect();
     let mut body = String::from(
         "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"table\"><table><thead><tr><th>run</th><th>calls</th><th>seconds</th><th>in calls s</th>\
-         <th>blocks</th><th>blocks/s</th><th>block p50 ms</th><th>p99 ms</th><th>max ms</th><th>ended</th></tr></thead><tbody>",
+         <th>blocks</th><th>blocks/s</th><th>tx/s</th><th>block p50 ms</th><th>p99 ms</th><th>max ms</th><th>ended</th></tr></thead><tbody>",
     );
     for run in &runs {
         let latency = &run.block_latency;
@@ -65,6 +65,7 @@ pub fn comparison_page(comparison: &Comparison) -> String {
             format!("{:.2}", run.busy_seconds),
             short(run.blocks as f64),
             format!("{:.1}", run.blocks_per_second),
+            run.transactions_per_second.map_or("–".to_owned(), |it| format!("{it:.1}")),
             ms(latency.p50_us),
             ms(latency.p99_us),
             ms(latency.max_us),
@@ -118,6 +119,10 @@ fn tiles(summary: &Summary) -> String {
         ("calls that failed", short(summary.failed as f64)),
         ("trace", format!("{}B", short(summary.bytes as f64))),
     ];
+    if let (Some(count), Some(rate)) = (summary.transactions, summary.transactions_per_second) {
+        tiles.push(("transactions", short(count as f64)));
+        tiles.push(("transactions a second", format!("{rate:.1}")));
+    }
     if !summary.is_ended {
         tiles.push(("the recording", "was not ended".to_owned()));
     }
@@ -150,16 +155,23 @@ fn timeline(summary: &Summary) -> String {
     .figure()
 }
 
-/// Calls and blocks a second.
+/// Calls a second, and transactions where a host told of them.
 fn rate(runs: &[&Summary]) -> String {
-    let lines = runs.iter().map(|run| {
-        let points = run.timeline.iter();
-        let points = points.map(|point| (point.second, point.calls as f64 / point.seconds));
-        Line { name: &run.name, points: points.collect() }
-    });
-    let (x, y) = (("seconds", Scale::Linear), ("a second", Scale::Linear));
-    Chart { title: "Calls a second, of the blocks that ended", x, y, lines: lines.collect() }
-        .figure()
+    let chart = |title, runs: &[&Summary], of: fn(&super::summary::Point) -> u64| {
+        let line = |run: &&Summary| {
+            let points = run.timeline.iter();
+            points.map(|point| (point.second, of(point) as f64 / point.seconds)).collect()
+        };
+        let lines = runs.iter().map(|run| Line { name: &run.name, points: line(run) }).collect();
+        let (x, y) = (("seconds", Scale::Linear), ("a second", Scale::Linear));
+        Chart { title, x, y, lines }.figure()
+    };
+    let mut text = chart("Calls a second, of the blocks that ended", runs, |point| point.calls);
+    let told: Vec<_> = runs.iter().copied().filter(|run| run.transactions.is_some()).collect();
+    if !told.is_empty() {
+        text += &chart("Transactions a second", &told, |point| point.transactions);
+    }
+    text
 }
 
 /// What the host measured.
@@ -180,6 +192,7 @@ fn samples(runs: &[&Summary]) -> String {
             "written_bytes" => "Written to the disk, bytes",
             "major_faults" => "Page faults that read",
             "disk_bytes" => "Store on disk, bytes",
+            "transactions" => "Transactions so far",
             other => other,
         };
         let (x, y) = (("seconds", Scale::Linear), ("", Scale::Linear));

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use hdrhistogram::Histogram;
 use varvite::context::{CommitHash, CommitInfo, Limits, Merge, Order, Store, Tree};
 use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate};
-use varvite::{Error, Kind, Result, Session, Table, TableOptions, View};
+use varvite::{Error, Kind, Result, Session, SnapshotContent, Table, TableOptions, View};
 
 use super::drafts::{Draft, batch};
 use super::outcome::{ActionTime, Outcome};
@@ -39,6 +39,8 @@ pub struct Replay {
     views: HashMap<u64, View>,
     /// Tables with a transaction under way, by the number of the draft.
     drafts: HashMap<u64, Draft>,
+    /// Tables of the snapshot that a thread saves next.
+    saving: Vec<(u64, u64)>,
     /// Time of all calls, of the longest, and of each.
     times: BTreeMap<Action, (u64, u64, Histogram<u32>)>,
     calls: u64,
@@ -82,6 +84,7 @@ impl Replay {
             tables: HashMap::new(),
             views: HashMap::new(),
             drafts: HashMap::new(),
+            saving: Vec::new(),
             times: BTreeMap::new(),
             calls: 0,
             skipped: 0,
@@ -184,6 +187,9 @@ impl Replay {
         }
         if call.depth > 0 || call.answer == Answer::Failed {
             self.skipped += 1;
+            if call.action == Action::SaveSnapshot {
+                self.saving.retain(|told| told.0 != call.thread);
+            }
             return self.roll_back_failed(call);
         }
         match self.run(call) {
@@ -597,11 +603,54 @@ impl Replay {
                 })?;
                 Answer::Nothing
             }
-            // Which tables it had is not recorded.
-            (Action::SaveSnapshot, [Argument::Bytes(_)]) => return Ok(None),
+            (Action::SaveTable, [Argument::Handle(handle)]) => {
+                let told = (call.thread, *handle);
+                if !self.tables.contains_key(handle) || self.saving.contains(&told) {
+                    return Ok(None);
+                }
+                self.saving.push(told);
+                Answer::Nothing
+            }
+            (Action::SaveSnapshot, [Argument::Bytes(name)]) => {
+                return self.save_snapshot(call.thread, text(name)?);
+            }
+            (Action::DeleteSnapshot, [Argument::Bytes(name)]) => {
+                let (name, session) = (text(name)?, self.session.as_ref());
+                let session = session.expect("it was looked for");
+                let is_there = session.list_snapshots()?.iter().any(|it| it.name == name);
+                if self.keeps_all || !is_there {
+                    return Ok(None);
+                }
+                self.timed(action, |replay| {
+                    replay.session.as_ref().expect("it was looked for").delete_snapshot(name)
+                })?;
+                Answer::Nothing
+            }
             _ => return Err(odd()),
         };
         Ok(Some(answer))
+    }
+
+    /// Saves the tables that the thread has told of. A recorder of before told of none, and what the store has of the name
+    /// stays.
+    fn save_snapshot(&mut self, thread: u64, name: &str) -> Result<Option<Answer>> {
+        let own = self.saving.iter().filter(|told| told.0 == thread).map(|told| told.1);
+        let own: Vec<u64> = own.collect();
+        self.saving.retain(|told| told.0 != thread);
+        if own.is_empty() {
+            return Ok(None);
+        }
+        let tables = std::mem::take(&mut self.tables);
+        let saved: Vec<&Table> = own.iter().filter_map(|handle| tables.get(handle)).collect();
+        let content = SnapshotContent { label: "", payload: b"", tables: &saved };
+        let outcome = self.timed(Action::SaveSnapshot, |replay| {
+            replay.session.as_ref().expect("it was looked for").save_snapshot(name, content)
+        });
+        self.tables = tables;
+        match outcome {
+            Err(error) if error.kind() == Kind::Exists => Ok(None),
+            outcome => outcome.map(|()| Some(Answer::Nothing)),
+        }
     }
 
     fn new_table(&mut self, call: &Call, table: Table) -> Answer {

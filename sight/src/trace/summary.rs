@@ -8,6 +8,7 @@ use serde::Serialize;
 use varvite::Result;
 use varvite::trace::{Action, Argument, Call, Face, Trace, TraceEnd};
 
+use super::by_block::{BlockTime, ByBlock};
 use crate::text;
 use crate::timings::Latency;
 
@@ -42,6 +43,10 @@ pub struct Summary {
     pub blocks: u64,
     /// Blocks a second, of the time that is under no mark `load`.
     pub blocks_per_second: f64,
+    /// Transactions of these blocks; none where the host did not tell of any.
+    pub transactions: Option<u64>,
+    /// Transactions a second, of the same time as blocks.
+    pub transactions_per_second: Option<f64>,
     /// Time in calls of a block.
     pub block_latency: Latency,
     /// Each action, that with the most time first.
@@ -52,6 +57,8 @@ pub struct Summary {
     pub worst_blocks: Vec<BlockRow>,
     /// Blocks over time.
     pub timeline: Vec<Point>,
+    /// Time by action of each block, or of several as one.
+    pub block_times: Vec<BlockTime>,
     /// Time in calls that the host made, by action and over time.
     pub activity: Vec<Activity>,
     /// Calls of each action by how long they took, in decades.
@@ -111,6 +118,8 @@ pub struct Point {
     pub blocks: u64,
     /// Calls of these.
     pub calls: u64,
+    /// Transactions of these.
+    pub transactions: u64,
     /// Time in calls of a block: the median.
     pub p50_ms: f64,
     /// Of ten blocks, one took longer.
@@ -273,9 +282,10 @@ struct Ended {
     calls: u32,
     total_ns: u64,
     commit_ns: u64,
+    transactions: u64,
 }
 
-const NOTHING: Ended = Ended { end_ns: 0, calls: 0, total_ns: 0, commit_ns: 0 };
+const NOTHING: Ended = Ended { end_ns: 0, calls: 0, total_ns: 0, commit_ns: 0, transactions: 0 };
 
 /// Adds up the calls of a trace.
 #[derive(Debug)]
@@ -301,6 +311,10 @@ struct Adding {
     /// Of that, what was before the last block, of commits or of marks.
     load_before_ns: [u64; 2],
     samples: BTreeMap<String, Series>,
+    /// Transactions that the host had told of last.
+    transactions: Option<u64>,
+    /// Of commits, or of marks.
+    by_block: [ByBlock; 2],
     grid: Grid,
 }
 
@@ -312,6 +326,9 @@ const SAMPLED_NAMES_MAX: usize = 64;
 
 /// Bytes of a step of a prefix, and of the name of a sample.
 const NAME_BYTES: usize = 128;
+
+/// The sample of how many transactions its blocks had so far.
+pub(super) const TRANSACTIONS: &str = "transactions";
 
 /// What a host marks that makes what its blocks begin with.
 const LOAD: &str = "load";
@@ -361,7 +378,8 @@ impl Series {
 }
 
 impl Adding {
-    fn new() -> Adding {
+    /// Adds up all, and the blocks of these numbers each by itself.
+    fn of(asked: std::ops::Range<u64>) -> Adding {
         Adding {
             calls: 0,
             failed: 0,
@@ -380,6 +398,8 @@ impl Adding {
             load_ns: 0,
             load_before_ns: [0; 2],
             samples: BTreeMap::new(),
+            transactions: None,
+            by_block: [ByBlock::new(asked.clone()), ByBlock::new(asked)],
             grid: Grid { width_ns: 1_000_000, parts: Vec::new() },
         }
     }
@@ -395,10 +415,14 @@ impl Adding {
                 }
                 self.marked_ns = end_ns;
                 self.under_way[1] = NOTHING;
+                self.by_block[1].forget();
                 return;
             }
             (Action::Sample, [Argument::Bytes(name), Argument::Number(number)]) => {
                 let (name, point) = (clipped(name), (call.start_ns as f64 / 1e9, *number));
+                if name == TRANSACTIONS {
+                    self.tell_transactions(*number);
+                }
                 let room = self.samples.len() < SAMPLED_NAMES_MAX;
                 if room || self.samples.contains_key(&name) {
                     self.samples.entry(name).or_insert_with(|| Series::new(point)).add(point);
@@ -418,10 +442,23 @@ impl Adding {
                 block.calls += 1;
                 block.total_ns = block.total_ns.saturating_add(call.duration_ns);
             }
+            for blocks in &mut self.by_block {
+                blocks.add(call.action, call.duration_ns);
+            }
             if let (Action::Commit, varvite::trace::Answer::Hash(hash)) = (call.action, call.answer)
             {
                 self.under_way[0].commit_ns = call.duration_ns;
                 self.end_block(0, end_ns, varvite::context::hash::to_text(&hash));
+            }
+        }
+    }
+
+    /// Adds the transactions since the host told of them last; what it said first is where it began.
+    fn tell_transactions(&mut self, number: u64) {
+        if let Some(before) = self.transactions.replace(number) {
+            for block in &mut self.under_way {
+                let since = number.saturating_sub(before);
+                block.transactions = block.transactions.saturating_add(since);
             }
         }
     }
@@ -468,6 +505,7 @@ impl Adding {
     fn end_mark(&mut self, end_ns: u64, name: String) {
         if name == LOAD {
             self.under_way[0] = NOTHING;
+            self.by_block[0].forget();
             let took_ns = end_ns.saturating_sub(self.marked_ns);
             self.load_ns = self.load_ns.saturating_add(took_ns);
         }
@@ -479,8 +517,10 @@ impl Adding {
         self.has_commits |= kind == 0;
         let is_load = if kind == 0 { self.mark.as_deref() == Some(LOAD) } else { name == LOAD };
         if is_load {
+            self.by_block[kind].forget();
             return;
         }
+        self.by_block[kind].end(&name, end_ns, ended.total_ns, ended.transactions);
         let blocks = if kind == 0 { &mut self.commits } else { &mut self.marks };
         self.load_before_ns[kind] = self.load_ns;
         let (number, names) = (blocks.len() as u64, &mut self.names[kind]);
@@ -504,6 +544,9 @@ impl Adding {
         // What is done behind the last block is no time of blocks.
         let last_ns = blocks.last().map_or(0, |block| block.end_ns);
         let loaded_seconds = last_ns.saturating_sub(self.load_before_ns[kind]) as f64 / 1e9;
+        let transactions = self
+            .transactions
+            .map(|_| blocks.iter().fold(0, |sum: u64, it| sum.saturating_add(it.transactions)));
         let mut durations = Sums::new().durations;
         let mut total_ns: u64 = 0;
         for block in blocks {
@@ -538,6 +581,8 @@ impl Adding {
             calls_per_second: per(self.calls as usize, seconds),
             blocks: blocks.len() as u64,
             blocks_per_second: per(blocks.len(), loaded_seconds),
+            transactions,
+            transactions_per_second: transactions.map(|it| per(it as usize, loaded_seconds)),
             block_latency: Latency::of(&durations, blocks.len() as u64, total_ns, longest_ns),
             actions: rows(self.actions.iter().map(|(action, it)| it.row(*action, "")).collect()),
             prefixes: rows(
@@ -548,6 +593,7 @@ impl Adding {
             ),
             worst_blocks: worst.collect(),
             timeline: timeline(blocks, self.end_ns),
+            block_times: self.by_block.into_iter().nth(kind).map_or(Vec::new(), ByBlock::points),
             activity: self.grid.activity(),
             ranges: self.actions.iter().flat_map(|(action, it)| it.ranges(*action)).collect(),
             samples: self.samples.into_iter().map(|(name, all)| (name, all.points())).collect(),
@@ -600,16 +646,17 @@ fn timeline(blocks: &[Ended], end_ns: u64) -> Vec<Point> {
     }
     let width = (end_ns / parts as u64).saturating_add(1);
     let mut durations: Vec<Vec<u64>> = vec![Vec::new(); parts];
-    let mut calls = vec![0; parts];
+    let (mut calls, mut transactions) = (vec![0; parts], vec![0_u64; parts]);
     for block in blocks {
         let part = ((block.end_ns / width) as usize).min(parts - 1);
         durations[part].push(block.total_ns);
         calls[part] += u64::from(block.calls);
+        transactions[part] = transactions[part].saturating_add(block.transactions);
     }
-    let points = durations.into_iter().zip(calls).enumerate();
+    let points = durations.into_iter().zip(calls.into_iter().zip(transactions)).enumerate();
     points
         .filter(|(_, (durations, _))| !durations.is_empty())
-        .map(|(part, (mut durations, calls))| {
+        .map(|(part, (mut durations, (calls, transactions)))| {
             durations.sort_unstable();
             let at = |share: f64| {
                 let rank = (share * durations.len() as f64).ceil() as usize;
@@ -620,6 +667,7 @@ fn timeline(blocks: &[Ended], end_ns: u64) -> Vec<Point> {
                 seconds: width as f64 / 1e9,
                 blocks: durations.len() as u64,
                 calls,
+                transactions,
                 p50_ms: at(0.5),
                 p90_ms: at(0.9),
                 p99_ms: at(0.99),
@@ -644,11 +692,31 @@ fn distribution(durations: &Histogram<u32>, longest_ns: u64) -> Vec<(f64, f64)> 
 
 /// Reads a trace to its end and adds it up; `name` is what it is called.
 pub fn summarise(trace: &mut Trace, name: &str) -> Result<Summary> {
-    let mut adding = Adding::new();
+    let mut adding = Adding::of(0..u64::MAX);
     while let Some(call) = trace.next_call()? {
         adding.add(&call);
     }
     Ok(adding.summary(name, trace.end()))
+}
+
+/// Reads a trace for the blocks from one number to before another, each by itself where they are few enough. Ends early where
+/// `goes_on` says no, and says whether it did.
+pub fn blocks_between(
+    trace: &mut Trace,
+    asked: std::ops::Range<u64>,
+    mut goes_on: impl FnMut() -> bool,
+) -> Result<(Vec<BlockTime>, bool)> {
+    let mut adding = Adding::of(asked);
+    let (mut calls, mut is_cut): (u64, _) = (0, false);
+    while let Some(call) = trace.next_call()? {
+        adding.add(&call);
+        calls += 1;
+        is_cut = calls.is_multiple_of(4_096) && !goes_on();
+        if is_cut || (adding.has_commits && adding.by_block[0].is_full()) {
+            break;
+        }
+    }
+    Ok((adding.summary("", TraceEnd::default()).block_times, is_cut))
 }
 
 #[cfg(test)]
@@ -662,7 +730,7 @@ mod tests {
 
     #[test]
     fn calls_are_told_apart_by_decade_and_over_time() {
-        let mut adding = Adding::new();
+        let mut adding = Adding::of(0..u64::MAX);
         // Ends far later than it began: the parts of the time have doubled often, and nothing was lost.
         let durations = [0, 999, 1_000, 9_999, 10_000, 2_000_000_000, 400_000_000_000];
         for (at, duration) in (0..).zip(durations) {

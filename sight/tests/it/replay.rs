@@ -10,7 +10,10 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::{Access, Disk, Mode};
 use varvite::irmin_pack::trace::TraceRow;
 use varvite::trace::{Action, Recorder, Trace};
-use varvite::{Batch, Error, Kind, Log, OpenTable, Session, SessionOptions, TableOptions, Tables};
+use varvite::{
+    Batch, Error, Kind, Log, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent,
+    Table, TableOptions, Tables,
+};
 use varvite_sight::trace::irmin::{FromRows, ToRows};
 use varvite_sight::trace::{Outcome, Replay};
 
@@ -649,4 +652,63 @@ fn live_tables_are_opened_again_and_deleted_as_they_were() {
     }
     assert_eq!(replay.outcome().skipped, 1);
     assert_eq!(replay.end().1.unwrap().live_tables().unwrap(), ["t"]);
+}
+
+/// A program that saves snapshots of its tables, fails at one, and deletes one.
+#[test]
+fn snapshots_of_tables_are_saved_and_deleted_as_they_were() {
+    let load = Load::new(1);
+    let with = |recorder| SessionOptions { recorder, ..SessionOptions::default() };
+    let options = with(Some(load.recorder.clone()));
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut one = session.create_table("one", TableOptions::default()).unwrap();
+    let two = session.create_table("two", TableOptions::default()).unwrap();
+    let save = |name: &str, tables: &[&Table]| {
+        session.save_snapshot(name, SnapshotContent { label: "", payload: b"", tables })
+    };
+    one.update(Batch::new().insert(b"k", b"1")).unwrap();
+    save("first", &[&one]).unwrap();
+    one.update(Batch::new().insert(b"k", b"2")).unwrap();
+    save("both", &[&one, &two]).unwrap();
+    assert!(save("first", &[&two]).is_err());
+    save("second", &[&one]).unwrap();
+    session.delete_snapshot("first").unwrap();
+    drop((one, two));
+    drop(session);
+    load.recorder.finish().unwrap();
+    let own = Session::create(MemoryDisk::seeded(2), with(None)).unwrap();
+    let mut replay = Replay::new(None, Some(own), TableOptions::default(), || 0);
+    let mut trace = Trace::open(&*load.traces, "t").unwrap();
+    while let Some(call) = trace.next_call().unwrap() {
+        replay.call(&call).unwrap();
+    }
+    let outcome = replay.outcome();
+    assert_eq!(outcome.mismatches, 0, "{outcome:?}");
+    let own = replay.end().1.unwrap();
+    let has = |name: &str| {
+        let mut tables = own.open_snapshot(name, &OpenSnapshot::default()).unwrap().tables;
+        tables.sort_by(|one, other| one.name().cmp(other.name()));
+        tables.iter().map(|it| (it.name().to_owned(), it.get(b"k").unwrap())).collect::<Vec<_>>()
+    };
+    let names: Vec<_> = own.list_snapshots().unwrap().into_iter().map(|it| it.name).collect();
+    assert_eq!(names, ["both", "second"]);
+    let one = ("one".to_owned(), Some(b"2".to_vec()));
+    assert_eq!(has("both"), [one.clone(), ("two".to_owned(), None)]);
+    assert_eq!(has("second"), [one]);
+    // In a store that somebody has, one of the name stays as it is, and none is taken away.
+    let own = Session::create(MemoryDisk::seeded(3), with(None)).unwrap();
+    let mine = own.create_table("mine", TableOptions::default()).unwrap();
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&mine] };
+    own.save_snapshot("first", content).unwrap();
+    drop(mine);
+    let mut replay = Replay::new(None, Some(own), TableOptions::default(), || 0).keeps_all();
+    let mut trace = Trace::open(&*load.traces, "t").unwrap();
+    while let Some(call) = trace.next_call().unwrap() {
+        replay.call(&call).unwrap();
+    }
+    assert_eq!(replay.outcome().mismatches, 0);
+    let own = replay.end().1.unwrap();
+    let first = own.open_snapshot("first", &OpenSnapshot::default()).unwrap();
+    assert_eq!(first.tables[0].name(), "mine");
+    assert_eq!(own.list_snapshots().unwrap().len(), 3);
 }

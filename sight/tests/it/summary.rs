@@ -8,7 +8,7 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::trace::{Recorder, Trace};
 use varvite::{Batch, Session, SessionOptions, TableOptions};
 use varvite_sight::trace::{
-    Comparison, Summary, compare, comparison_page, summarise, summary_page,
+    Comparison, Summary, blocks_between, compare, comparison_page, summarise, summary_page,
 };
 
 /// A recording by a clock that says what it is told to.
@@ -174,6 +174,100 @@ fn blocks_a_second_are_of_the_time_behind_the_load() {
             summary.blocks_per_second
         );
         assert!((summary.seconds - (loaded + 7) as f64).abs() < 1e-6, "{}", summary.seconds);
+    }
+}
+
+/// A host that says how many transactions its blocks had has them a second; what it loaded before is no part of them.
+#[test]
+fn transactions_are_those_of_the_blocks() {
+    const SECOND: u64 = 1_000_000_000;
+    let blocks = |told: bool| {
+        let recording = recording(&[]);
+        let recorder = Some(recording.recorder.clone());
+        let options = SessionOptions { recorder, ..SessionOptions::default() };
+        let session = Session::create(MemoryDisk::seeded(2), options).unwrap();
+        let mut table = session.create_table("t", TableOptions::default()).unwrap();
+        let tell = |number| {
+            if told {
+                recording.recorder.sample("transactions", number);
+            }
+        };
+        // A replay that goes on has had some before.
+        tell(1_000);
+        recording.at(0).mark("load");
+        table.update(Batch::new().insert(b"a", b"0")).unwrap();
+        tell(1_007);
+        for number in 1..=10 {
+            recording.at(SECOND + number * SECOND / 5).mark(&format!("slot {number}"));
+            table.update(Batch::new().insert(b"a", &number.to_le_bytes())).unwrap();
+            tell(1_007 + 30 * number);
+        }
+        recording.at(4 * SECOND);
+        table.get(b"a").unwrap();
+        recording.summary("run")
+    };
+    let summary = blocks(true);
+    assert_eq!((summary.blocks, summary.transactions), (10, Some(300)));
+    assert_eq!(summary.timeline.iter().map(|it| it.transactions).sum::<u64>(), 300);
+    assert!(summary.block_times.iter().all(|it| it.transactions == 30));
+    let rate = summary.transactions_per_second.unwrap();
+    let ratio = rate / summary.blocks_per_second;
+    assert!((ratio - 30.0).abs() < 1e-6, "{rate} of {}", summary.blocks_per_second);
+    assert!(summary_page(&summary).contains("transactions a second"));
+    let mut fast = summary.clone();
+    fast.transactions_per_second = Some(rate * 2.0);
+    let comparison = compare(vec![fast, summary.clone()]);
+    let change = worse(&comparison, "transactions").unwrap();
+    assert!((change.ratio - 2.0).abs() < 1e-6, "{change:?}");
+    assert!(comparison_page(&comparison).contains("tx/s"));
+    // One that says nothing of them has none, and is no slower for it.
+    let silent = blocks(false);
+    assert_eq!((silent.transactions, silent.transactions_per_second), (None, None));
+    assert!(!summary_page(&silent).contains("transactions"));
+    let comparison = compare(vec![summary, silent]);
+    assert!(worse(&comparison, "transactions").is_none());
+}
+
+#[test]
+fn a_block_is_a_point_until_there_are_too_many() {
+    for blocks in [1_u64, 480, 481, 5_000] {
+        let recording = recording(&[]);
+        let recorder = Some(recording.recorder.clone());
+        let options =
+            varvite::context::Options { recorder, ..varvite::context::Options::default() };
+        let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
+        let info = varvite::context::CommitInfo::default();
+        let mut tree = store.empty_tree();
+        recording.recorder.mark("load");
+        tree.add(&["loaded"], b"1").unwrap();
+        store.commit(&mut tree, &info).unwrap();
+        recording.recorder.mark("blocks");
+        let mut names = Vec::new();
+        for number in 0..blocks {
+            tree.add(&["number"], &number.to_le_bytes()).unwrap();
+            let commit = store.commit(&mut tree, &info).unwrap();
+            names.push(varvite::context::hash::to_text(&commit));
+        }
+        let summary = recording.summary("run");
+        let points = &summary.block_times;
+        assert!(points.len() as u64 == blocks.min(480) || (240..=480).contains(&points.len()));
+        let mut next = 0;
+        for point in points {
+            assert_eq!(point.number, next);
+            let own = next as usize..(next + point.blocks) as usize;
+            assert!(names[own].contains(&point.name), "{point:?}");
+            next += point.blocks;
+        }
+        assert_eq!(next, blocks);
+        // Some of them are each by itself again.
+        let mut trace = Trace::open(&*recording.disk, "t").unwrap();
+        let (some, is_cut) = blocks_between(&mut trace, 100..300, || true).unwrap();
+        let expected = blocks.saturating_sub(100).min(200);
+        assert_eq!((some.len() as u64, is_cut), (expected, false));
+        assert!(some.iter().all(|it| it.blocks == 1 && it.name == names[it.number as usize]));
+        let mut trace = Trace::open(&*recording.disk, "t").unwrap();
+        let (_, is_cut) = blocks_between(&mut trace, 0..u64::MAX, || false).unwrap();
+        assert_eq!(is_cut, blocks * 2 > 4_096);
     }
 }
 

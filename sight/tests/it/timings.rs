@@ -103,6 +103,71 @@ fn tables_are_told_apart_by_name_with_what_they_cost() {
     assert!(timings.report().actions.is_empty());
 }
 
+/// What a host does beside its blocks has a name, and the commits of an import count once.
+#[test]
+fn collections_snapshots_and_tables_that_come_and_go_have_names() {
+    let timings = timings(Limits::default());
+    let options = || context::Options {
+        observer: Some(timings.clone()),
+        lower: Some(MemoryDisk::seeded(2)),
+        chunk_bytes: 1,
+        ..Default::default()
+    };
+    let mut store = Store::create(MemoryDisk::seeded(1), options()).unwrap();
+    let mut commits = Vec::new();
+    for number in 0..3_u8 {
+        let mut tree = store.empty_tree();
+        tree.add(&["data"], &[number; 300]).unwrap();
+        commits.push(store.commit(&mut tree, &CommitInfo::default()).unwrap());
+    }
+    store.archive(&commits[1], u64::MAX).unwrap();
+    store.unarchive(u64::MAX).unwrap();
+    store.attach().unwrap();
+    store.pin(&commits[0]).unwrap();
+    store.commit_info(&commits[0]).unwrap();
+    let files: Arc<dyn varvite::disk::Disk> = MemoryDisk::seeded(3);
+    store.export_commit(&commits[2], &files, "commit").unwrap();
+    store.collect(&commits[2]).unwrap();
+    while store.collect_step(1 << 20).unwrap() {}
+    timings.end_block("kept up");
+    let mut other = Store::create(MemoryDisk::seeded(4), options()).unwrap();
+    other.import_commit(&*files, "commit").unwrap();
+    timings.end_block("behind the import");
+    let observer = Some(timings.clone() as Arc<dyn varvite::Observer>);
+    let session = SessionOptions { log: varvite::Log::Written, observer, ..Default::default() };
+    let session = Session::create(MemoryDisk::seeded(5), session).unwrap();
+    let table = session.create_table("t", TableOptions::default()).unwrap();
+    drop((table.duplicate("u").unwrap(), table));
+    session.delete_table("t").unwrap();
+
+    let report = timings.report();
+    let names: BTreeSet<_> = report.totals.iter().map(|it| it.action.as_str()).collect();
+    for name in [
+        "commit_info",
+        "collect",
+        "collect_step",
+        "pin",
+        "archive",
+        "unarchive",
+        "attach",
+        "export",
+        "import",
+        "open_table",
+        "duplicate",
+        "delete_table",
+    ] {
+        assert!(names.contains(name), "no {name} in {names:?}");
+    }
+    assert!(!names.contains("other"), "{names:?}");
+    assert_eq!(action(&report, "open_table", "t").face, "table");
+    let kept_up = report.worst_blocks.iter().find(|it| it.name == "kept up").unwrap();
+    assert!(kept_up.actions.iter().any(|it| it.action == "collect_step"), "{kept_up:?}");
+    // An import has the time of its commits in it, which are blocks by themselves.
+    let behind = report.worst_blocks.iter().find(|it| it.name == "behind the import").unwrap();
+    let import = behind.actions.iter().find(|it| it.action == "import").unwrap();
+    assert!(import.total_ms > behind.total_ms, "{behind:?}");
+}
+
 fn add(timings: &impl context::Observer, prefix: &[&[u8]], duration_ns: u64) {
     timings.record(Operation::Add, prefix, duration_ns, &Cost::default());
 }

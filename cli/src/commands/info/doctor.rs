@@ -9,14 +9,15 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use serde_json::{Map, Value, json};
+use varvite::context::Options;
 use varvite::format::header::{FileKind, Header, LENGTH};
 use varvite::irmin_pack as irmin;
-use varvite::{Error, Result};
+use varvite::{Error, MergeOperator, Result, SessionOptions, Table};
 
+use super::explore::open_tables;
 use crate::exit::{Outcome, Verdict};
-
 use crate::print::{self, Format};
-use crate::store::context::Foreign;
+use crate::store::context::{Folder, Foreign};
 use crate::store::folder;
 use crate::system::files;
 use crate::text::put_name;
@@ -36,6 +37,9 @@ pub struct Arguments {
     /// Leave out the check, which reads every file
     #[arg(long)]
     quick: bool,
+    /// Say the options alone: the report asks for them so, in a process of its own
+    #[arg(long, hide = true)]
+    only_options: bool,
     #[command(flatten)]
     foreign: Foreign,
 }
@@ -52,6 +56,10 @@ const TABLES_MAX: usize = 32;
 /// Gathers and writes the report.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     folder::disk(&arguments.store)?;
+    if arguments.only_options {
+        print::json(&options(arguments)?)?;
+        return Ok(Verdict::Yes);
+    }
     let report = gathered(arguments)?;
     let is_broken = report["broken"].as_array().is_some_and(|broken| !broken.is_empty());
     let damaged = report["damaged"] == true;
@@ -125,6 +133,9 @@ fn gathered(arguments: &Arguments) -> Result<Value> {
             ask(&["table", "stat"], Some(name))?;
         }
     }
+    if is_store && !folder::is_lower(&asking.full) {
+        ask(&["doctor", "--only-options"], None)?;
+    }
     if !*quick && is_store {
         ask(&["check"], None)?;
     }
@@ -141,6 +152,58 @@ fn gathered(arguments: &Arguments) -> Result<Value> {
         "damaged": damaged,
         "broken": broken,
     }))
+}
+
+/// What the store was made with; and what this program takes for all that a host says each time it opens one, which no store
+/// keeps.
+fn options(arguments: &Arguments) -> Result<Value> {
+    let Arguments { store, foreign, .. } = arguments;
+    let is_tables = !folder::is_context(store) && store.join("session").exists();
+    if is_tables {
+        let opened = open_tables(store, None)?;
+        let tables: Vec<_> = opened.tables.iter().take(TABLES_MAX).map(table_options).collect();
+        let usual = SessionOptions::default();
+        return Ok(json!({
+            "tables": tables, "of": opened.place,
+            "usual": {
+                "log": format!("{:?}", usual.log), "log_file_bytes": usual.log_file_bytes, "segment_bytes": usual.segment_bytes,
+                "max_open_files": usual.max_open_files,
+            },
+        }));
+    }
+    let folder = Folder { store: store.clone(), foreign: foreign.clone() };
+    let opened = folder.open_with(Options::default())?;
+    let (configuration, stats, usual) =
+        (opened.configuration(), opened.stats(), Options::default());
+    let index = match (stats.commits, stats.objects) {
+        (0, _) => None,
+        (_, 0) => Some("minimal"),
+        _ => Some("always"),
+    };
+    Ok(json!({
+        "context": {
+            "entries": configuration.entries(), "stable_hash": configuration.stable_hash(),
+            "child_order": format!("{:?}", configuration.child_order()), "index": index,
+        },
+        "usual": {
+            "objects_bytes": usual.objects_bytes, "hashes_bytes": usual.hashes_bytes,
+            "hashes_file_bytes": usual.hashes_file_bytes, "pages_bytes": usual.pages_bytes,
+            "index_bytes": usual.index_bytes, "tree_bytes": usual.tree_bytes,
+            "chunk_bytes": usual.chunk_bytes, "durability": format!("{:?}", usual.durability),
+            "max_open_files": usual.max_open_files,
+        },
+    }))
+}
+
+fn table_options(table: &Table) -> Value {
+    let options = table.options();
+    json!({
+        "name": table.name(), "write_buffer_bytes": options.write_buffer_bytes,
+        "size_ratio": options.size_ratio, "lookups": format!("{:?}", options.lookups),
+        "filter_bits": options.filter_bits, "filter_bytes_max": options.filter_bytes_max,
+        "blob_min_bytes": options.blob_min_bytes, "compression": format!("{:?}", options.compression),
+        "operator": options.operator.as_ref().map(MergeOperator::name),
+    })
 }
 
 /// Asks commands of this program about a store.

@@ -164,7 +164,7 @@ fn source(path: PathBuf, what: What, foreign: Foreign, snapshot: Option<String>)
 }
 
 /// The tables as commands that read find them.
-fn open_tables(path: &Path, snapshot: Option<&str>) -> Result<OpenTables> {
+pub fn open_tables(path: &Path, snapshot: Option<&str>) -> Result<OpenTables> {
     let session = tables::open_read_only(path, SessionOptions::default())?;
     if snapshot.is_none() && tables::is_live(&session)? {
         let tables = tables::live_tables_to_look(&session)?;

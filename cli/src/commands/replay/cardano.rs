@@ -110,6 +110,8 @@ struct Utxo {
     clock: rounds::Clock,
     timings: Option<Arc<sight::Observed>>,
     tracing: sight::Tracing,
+    /// Transactions of all rounds before this one.
+    earlier: u64,
 }
 
 impl UtxoSet for Utxo {
@@ -175,6 +177,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let mut sound = is_sound(&ledger.progress);
     let mut total = ledger.progress.clone();
     for round in 1..arguments.rounds {
+        set.earlier = total.transactions;
         set.salt = rounds::Salt::of(round);
         ledger = Ledger::new(genesis.clone(), Progress::default());
         ledger.apply_genesis(&mut set)?;
@@ -244,7 +247,7 @@ fn begin(
     let ledger = Ledger::new(genesis, progress.unwrap_or_default());
     let (salt, clock) = (rounds::Salt::default(), rounds::Clock::default());
     let (values, batch) = (Values::default(), Batch::new());
-    let mut set = Utxo { table, values, batch, salt, clock, timings: None, tracing };
+    let mut set = Utxo { table, values, batch, salt, clock, timings: None, tracing, earlier: 0 };
     if fresh {
         ledger.apply_genesis(&mut set)?;
     } else {
@@ -311,6 +314,8 @@ fn apply_chain(
     let mut saved_at = Instant::now();
     let first = ledger.progress.next;
     let mut done = chain.bytes_before(first)?;
+    // From here on: what a replay that goes on had before is not done in this recording.
+    set.tracing.count("transactions", set.earlier + ledger.progress.transactions);
     for number in first.chunk..chain.chunks() {
         let chunk = chain.chunk(number)?;
         let mut offset = if number == first.chunk { first.offset } else { 0 };
@@ -323,6 +328,7 @@ fn apply_chain(
                 Failure::Cbor(error) => chunk.unreadable(offset, &error),
                 Failure::Set(error) => error,
             })?;
+            set.tracing.count("transactions", set.earlier + ledger.progress.transactions);
             if let Some(timings) = &set.timings {
                 timings.end_block(&ledger.progress.last_header_hash);
             }

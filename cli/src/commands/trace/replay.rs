@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
-use varvite::context::{CommitHash, Index, Options, Store, inspect_commit};
+use varvite::context::{
+    ChildOrder, CommitHash, Configuration, Index, Options, Store, inspect_commit,
+};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
@@ -81,9 +83,25 @@ pub struct Arguments {
     /// The same as --set for the store beside it, which has none of those
     #[arg(long = "beside-set", value_name = "OPTION=NUMBER", requires = "beside")]
     beside_settings: Vec<Setting>,
+    /// Folder of the lower layer of the context beside it, if that is an archive
+    #[arg(long, value_name = "DIR", requires = "beside")]
+    beside_lower: Option<PathBuf>,
+    /// The same as --log for the tables beside it [default: none]
+    #[arg(long, value_enum, requires = "beside")]
+    beside_log: Option<LogKind>,
+    /// Hash configuration of a context that is made, where the trace is not of Tezos: branching of directories, and the most
+    /// entries of one that is hashed flat
+    #[arg(long, value_name = "ENTRIES,FLAT", value_parser = context::shape, conflicts_with = "snapshot")]
+    shape: Option<(u32, u32)>,
+    /// The same: children are ordered by bits of the hash of their name
+    #[arg(long, conflicts_with = "snapshot")]
+    hash_bits: bool,
     /// Write down the replay too
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Write down what the store beside it does, to lay it beside the other
+    #[arg(long, value_name = "FILE", requires = "beside")]
+    beside_trace: Option<PathBuf>,
 }
 
 /// What came out.
@@ -363,23 +381,34 @@ fn index(kind: Option<IndexKind>) -> Index {
 
 /// What the store is opened with, and the one beside it.
 fn settled(arguments: &Arguments) -> Result<(Settled, Settled)> {
-    let lower = match &arguments.lower {
-        Some(lower) => Some(folder::disk(lower)? as Arc<dyn Disk>),
-        None => None,
+    let lower = |given: &Option<PathBuf>| {
+        given
+            .as_ref()
+            .map(|lower| Ok::<_, Error>(folder::disk(lower)? as Arc<dyn Disk>))
+            .transpose()
     };
+    let (own_lower, beside_lower) = (lower(&arguments.lower)?, lower(&arguments.beside_lower)?);
+    let (usual, (entries, flat)) = (Options::default(), arguments.shape.unwrap_or((32, 256)));
+    let order = if arguments.hash_bits { ChildOrder::HashBits } else { ChildOrder::SeededHash };
+    let is_other = arguments.shape.is_some() || arguments.hash_bits;
+    let configuration =
+        if is_other { Configuration::new(entries, flat, order)? } else { usual.configuration };
     let context = Options {
+        configuration,
         index: index(arguments.index),
         objects_bytes: arguments.objects_mib.unwrap_or(OBJECTS_MIB) << 20,
-        ..Options::default()
+        ..usual
     };
     let log = arguments.log.unwrap_or_default().into();
     let session = SessionOptions { log, ..SessionOptions::default() };
     let own = Settled { context, session, table: TableOptions::utxo() };
     let mut beside = own.clone();
     beside.context.index = index(arguments.beside_index);
+    beside.session.log = arguments.beside_log.unwrap_or_default().into();
     let mut own = own.with(&arguments.settings)?;
-    own.context.lower = lower;
-    Ok((own, beside.with(&arguments.beside_settings)?))
+    let mut beside = beside.with(&arguments.beside_settings)?;
+    (own.context.lower, beside.context.lower) = (own_lower, beside_lower);
+    Ok((own, beside))
 }
 
 /// `Invalid` for what is given and would do nothing.
@@ -393,23 +422,33 @@ fn check_parts(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
         Ok(Parts { context: faces.0, tables: faces.1, is_irmin })
     };
     let own = parts(arguments.store.as_deref())?;
-    if arguments.lower.is_some() && (!own.context || own.is_irmin) {
-        let what =
-            if own.is_irmin { "a store of Irmin knows its own" } else { "the trace has none" };
-        return Err(Error::invalid(format!("--lower is of a context, and {what}: leave it out")));
+    let beside = parts(arguments.beside.as_deref())?;
+    for (flag, is_given, part) in [
+        ("--lower", arguments.lower.is_some(), &own),
+        ("--beside-lower", arguments.beside_lower.is_some(), &beside),
+    ] {
+        if is_given && (!part.context || part.is_irmin) {
+            let what =
+                if part.is_irmin { "a store of Irmin knows its own" } else { "the trace has none" };
+            return Err(Error::invalid(format!(
+                "{flag} is of a context, and {what}: leave it out"
+            )));
+        }
     }
     if arguments.snapshot.is_some() && own.is_irmin {
         let detail = "--snapshot makes a new store, and the one at --store is Irmin's, which is only read: leave it out";
         return Err(Error::invalid(detail.to_owned()));
     }
     own.check(&arguments.settings)?;
-    let beside = parts(arguments.beside.as_deref())?;
     beside.check(&arguments.beside_settings)?;
     let of_none = [
         ("--index", arguments.index.is_some(), faces.0, "a context"),
         ("--objects-mib", arguments.objects_mib.is_some(), faces.0, "a context"),
         ("--beside-index", arguments.beside_index.is_some(), faces.0, "a context"),
         ("--log", arguments.log.is_some(), faces.1, "tables"),
+        ("--beside-log", arguments.beside_log.is_some(), faces.1, "tables"),
+        ("--shape", arguments.shape.is_some(), faces.0, "a context"),
+        ("--hash-bits", arguments.hash_bits, faces.0, "a context"),
     ];
     if let Some((flag, .., what)) = of_none.iter().find(|(_, given, has, _)| *given && !has) {
         return Err(Error::invalid(format!(
@@ -426,8 +465,20 @@ fn check_what_is_there(arguments: &Arguments, faces: (bool, bool)) -> Result<()>
         let place = place.map(|place| within(place, faces, part));
         place.is_some_and(|place| names.iter().any(|name| place.join(name).exists()))
     };
-    let has_context = |place| faces.0 && has(place, "context", &["control", "store.control"]);
+    let has_context =
+        |place: Option<&Path>| faces.0 && has(place, "context", &["control", "store.control"]);
     let has_tables = |place| faces.1 && has(place, "tables", &["session"]);
+    let is_made = |place: Option<&Path>| place.is_some_and(|place| !has_context(Some(place)));
+    let makes_none = arguments.store.is_some() && !is_made(own) && !is_made(beside);
+    for (flag, is_given) in
+        [("--shape", arguments.shape.is_some()), ("--hash-bits", arguments.hash_bits)]
+    {
+        if is_given && makes_none {
+            return Err(Error::invalid(format!(
+                "{flag} is of a context that is made, and there is one: leave it out"
+            )));
+        }
+    }
     for (flag, is_given, place) in [
         ("--index", arguments.index.is_some(), own),
         ("--beside-index", arguments.beside_index.is_some(), beside),
@@ -459,11 +510,12 @@ fn replayed(
     arguments: &Arguments,
     replay: &mut Replay,
     mut beside: Option<&mut Replay>,
-    tracing: &mut sight::Tracing,
+    tracing: &mut [sight::Tracing; 2],
 ) -> Result<Ran> {
+    let [tracing, beside_tracing] = tracing;
     // The first reading measures the counter for a part of a second, which is no store's time.
     monotonic_ns();
-    let (cpu, sampled) = (cpu_ns(), tracing.sampling_ns());
+    let (cpu, sampled) = (cpu_ns(), tracing.sampling_ns() + beside_tracing.sampling_ns());
     let mut beside_cpu = 0;
     let end = Source::open(&arguments.file)?.each(|call, is_exact| {
         let run = |replay: &mut Replay| {
@@ -471,7 +523,16 @@ fn replayed(
         };
         // The recording of the replay has its blocks where the other has them.
         if let (Action::Mark, [Argument::Bytes(name)]) = (call.action, &call.arguments[..]) {
-            tracing.mark(&String::from_utf8_lossy(name));
+            let name = String::from_utf8_lossy(name);
+            tracing.mark(&name);
+            beside_tracing.mark(&name);
+        }
+        if let (Action::Sample, [Argument::Bytes(name), Argument::Number(number)]) =
+            (call.action, &call.arguments[..])
+            && name == b"transactions"
+        {
+            tracing.count("transactions", *number);
+            beside_tracing.count("transactions", *number);
         }
         run(replay)?;
         tracing.tick();
@@ -479,11 +540,12 @@ fn replayed(
             let start = cpu_ns();
             run(beside)?;
             beside_cpu += cpu_ns() - start;
+            beside_tracing.tick();
         }
         Ok(())
     })?;
-    let cpu_seconds =
-        (cpu_ns() - cpu - beside_cpu - (tracing.sampling_ns() - sampled)) as f64 / 1e9;
+    let sampling_ns = tracing.sampling_ns() + beside_tracing.sampling_ns() - sampled;
+    let cpu_seconds = (cpu_ns() - cpu - beside_cpu - sampling_ns) as f64 / 1e9;
     if replay.has_not_begun() {
         let at = arguments.at.as_deref().unwrap_or_default();
         let why = format!("the trace neither makes {at} nor goes on from it: give another to --at");
@@ -507,8 +569,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     check_parts(arguments, faces)?;
     let (settled, beside_settled) = settled(arguments)?;
     // The last, since what is refused leaves none behind.
-    let mut tracing = sight::Tracing::to(arguments.trace.as_deref(), place)?;
-    let settled = settled.recorded(tracing.recorder());
+    let mut tracing = [
+        sight::Tracing::to(arguments.trace.as_deref(), place)?,
+        sight::Tracing::beside(arguments.beside_trace.as_deref(), arguments.beside.as_deref())?,
+    ];
+    let settled = settled.recorded(tracing[0].recorder());
+    let beside_settled = beside_settled.recorded(tracing[1].recorder());
     let mut own = Side::begin(place, faces, &settled, arguments)?;
     let beside = arguments
         .beside
@@ -543,7 +609,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         store.map_or(Ok(()), Store::close)?;
         session.map_or(Ok(()), Session::close)?;
     }
-    tracing.finish()?;
+    tracing.into_iter().try_for_each(sight::Tracing::finish)?;
     let report = Report {
         calls: found.calls,
         skipped: found.skipped,

@@ -138,6 +138,10 @@ pub fn summary(arguments: &Summary, format: Format) -> Outcome {
             ),
         ),
     ];
+    if let (Some(count), Some(rate)) = (summary.transactions, summary.transactions_per_second) {
+        rows.push(("transactions", print::count(count)));
+        rows.push(("transactions a second", format!("{rate:.1}")));
+    }
     rows.extend(end_of(&summary).rows());
     print::line(&print::record(&rows).to_string())?;
     let titles = ["action", "prefix", ">calls", ">total ms", ">mean µs", ">p50", ">p99", ">max µs"];
@@ -182,6 +186,7 @@ fn show(comparison: &Comparison) -> std::io::Result<()> {
         ">seconds",
         ">in calls s",
         ">blocks/s",
+        ">tx/s",
         ">block p50 ms",
         ">p99 ms",
         ">cut off",
@@ -196,6 +201,7 @@ fn show(comparison: &Comparison) -> std::io::Result<()> {
             format!("{:.2}", run.seconds),
             format!("{:.2}", run.busy_seconds),
             format!("{:.1}", run.blocks_per_second),
+            run.transactions_per_second.map_or("–".to_owned(), |it| format!("{it:.1}")),
             format!("{:.2}", run.block_latency.p50_us / 1e3),
             format!("{:.2}", run.block_latency.p99_us / 1e3),
             cut_off,

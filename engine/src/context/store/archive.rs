@@ -17,6 +17,7 @@ use crate::context::files::hash_index::HashIndex;
 use crate::context::files::pack::Pack;
 use crate::context::files::volume::{self, NotCopied};
 use crate::context::hash::CommitHash;
+use crate::context::observer::Operation;
 use crate::context::pieces::node::Load;
 use crate::disk::{Disk, Lock, remove_quietly};
 use crate::error::{Error, Kind, Result};
@@ -52,6 +53,7 @@ impl Store {
     /// # }
     /// ```
     pub fn archive(&mut self, target: &CommitHash, most: u64) -> Result<u64> {
+        let _span = self.span(Operation::Archive);
         let offset = self.commit_offset(target)?;
         let line = self.pack.chunk(offset).map_or(0, |chunk| chunk.number);
         self.move_chunks(State::Lower, most, |rows| {
@@ -87,6 +89,7 @@ impl Store {
     /// fewer when no more are left there. Once none is, the store collects again. Costs and refuses what
     /// [`Store::archive`] does; `Missing` when a chunk is not in the lower folder.
     pub fn unarchive(&mut self, most: u64) -> Result<u64> {
+        let _span = self.span(Operation::Unarchive);
         self.move_chunks(State::Whole, most, |rows| {
             rows.iter().rfind(|row| row.state == State::Lower).copied()
         })

@@ -16,6 +16,7 @@ use crate::context::files::hash_index::{HashIndex, Sweep};
 use crate::context::files::pack::Pack;
 use crate::context::files::sparse::SparseFile;
 use crate::context::hash::{self, CommitHash};
+use crate::context::observer::Operation;
 use crate::context::options::Index;
 use crate::context::pieces::node::Load;
 use crate::error::{Error, Kind, Result};
@@ -84,6 +85,7 @@ impl Store {
     ///
     /// `Invalid` while one is under way, `Missing` for an unknown commit, `Collected` for one that is no more.
     pub fn collect(&mut self, target: &CommitHash) -> Result<()> {
+        let _span = self.span(Operation::Collect);
         let offset = self.commit_offset(target)?;
         self.collect_at(offset, target)
     }
@@ -151,6 +153,7 @@ impl Store {
     /// so a host may call it after each commit. Reads one record for each commit that is kept, with a date one for
     /// each that there is.
     pub fn collect_keeping(&mut self, keep: &Keep) -> Result<bool> {
+        let _span = self.span(Operation::Collect);
         {
             let tip = self.tip()?;
             let writer = tip.writer()?;
@@ -198,6 +201,7 @@ impl Store {
     }
 
     fn go_on_collecting(&mut self, credits: u64) -> Result<bool> {
+        let _span = self.span(Operation::CollectStep);
         let tip = self.tip()?;
         self.resume_collection()?;
         let asks_index = {
@@ -305,6 +309,7 @@ impl Store {
     /// Lets steps do nothing until [`Store::collect_resume`], also of whoever opens the store later. Takes a
     /// checkpoint.
     pub fn collect_pause(&mut self) -> Result<()> {
+        let _span = self.span(Operation::Collect);
         self.told(
             Action::CollectPause,
             |to| to,
@@ -314,6 +319,7 @@ impl Store {
 
     /// Lets steps go on. Takes a checkpoint.
     pub fn collect_resume(&mut self) -> Result<()> {
+        let _span = self.span(Operation::Collect);
         self.told(
             Action::CollectResume,
             |to| to,
@@ -324,6 +330,7 @@ impl Store {
     /// Ends the collection that is under way; returns whether one was. Commits that are collected already stay
     /// so, and what it has not taken away of them the next one does. A pause stays. Takes a checkpoint.
     pub fn collect_cancel(&mut self) -> Result<bool> {
+        let _span = self.span(Operation::Collect);
         self.told(Action::CollectCancel, |to| to, Store::end_collecting)
     }
 

@@ -6,6 +6,7 @@ use super::Store;
 use crate::context::files::control::KEPT_MAX;
 use crate::context::files::hash_index::is_damage;
 use crate::context::hash::{self, CommitHash};
+use crate::context::observer::Operation;
 use crate::error::{Error, Kind, Result};
 use crate::order;
 use crate::trace::{Action, Answer};
@@ -18,6 +19,7 @@ impl Store {
     }
 
     fn add_pin(&mut self, commit: &CommitHash) -> Result<()> {
+        let _span = self.span(Operation::Pin);
         let offset = self.commit_offset(commit)?;
         self.expect_to_stay(commit, offset)?;
         let tip = self.tip()?;
@@ -40,6 +42,7 @@ impl Store {
     }
 
     fn add_pins(&mut self, nth: u64) -> Result<u64> {
+        let _span = self.span(Operation::Pin);
         if nth == 0 {
             return Err(Error::invalid("every 0th commit: give a number from 1 on"));
         }
@@ -74,6 +77,7 @@ impl Store {
     }
 
     fn remove_pin(&mut self, commit: &CommitHash) -> Result<bool> {
+        let _span = self.span(Operation::Pin);
         let known = self.commit_offset(commit)?;
         let (mut pins, all) = (Vec::new(), self.pinned()?);
         for offset in &all {

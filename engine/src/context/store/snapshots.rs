@@ -17,6 +17,7 @@ use crate::context::files::commit::Commit;
 use crate::context::files::pack::Pack;
 use crate::context::files::paths;
 use crate::context::hash::{self, CommitHash};
+use crate::context::observer::Operation;
 use crate::context::options::Options;
 use crate::context::pieces::node::{Load, Slot};
 use crate::context::pieces::{digest, entry};
@@ -72,6 +73,7 @@ impl Store {
         path: &str,
         watch: &mut dyn FnMut(&CommitFileProgress) -> Result<()>,
     ) -> Result<CommitFile> {
+        let _span = self.span(Operation::Export);
         let listed = |commit: &CommitHash| Ok((*commit, self.commit_info(commit)?.parents));
         let listed = commits.iter().map(listed).collect::<Result<Vec<Listed>>>()?;
         let in_order = order::order(&listed);
@@ -153,6 +155,7 @@ impl Store {
         path: &str,
         watch: &mut dyn FnMut(&CommitFileProgress) -> Result<()>,
     ) -> Result<CommitFile> {
+        let _span = self.span(Operation::Import);
         let tip = self.tip()?;
         let mut reader = FrameReader::open(disk, path)?;
         if reader.configuration() != self.configuration() {

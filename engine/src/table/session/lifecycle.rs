@@ -25,8 +25,8 @@ use crate::table::durable::{LiveTables, LogWriter, log_files};
 use crate::table::merge::Shape;
 use crate::table::shared::paths::{self, LOCK, LOG, SEGMENTS, SNAPSHOTS};
 use crate::table::shared::{
-    CreatedNames, Files, Log, PinnedFiles, Pins, SegmentStore, SessionOptions, SessionStats,
-    TableOptions,
+    CreatedNames, Files, Log, Operation, PinnedFiles, Pins, SegmentStore, SessionOptions,
+    SessionStats, TableOptions,
 };
 use crate::table::write::Table;
 
@@ -345,7 +345,7 @@ impl Session {
     /// Runs what gives the host table `name`, which a recorder is told of if there is one.
     pub(super) fn given(&self, name: &str, work: impl FnOnce() -> Result<Table>) -> Result<Table> {
         let mut opening = self.store.opening();
-        match work() {
+        match self.store.observe((Operation::OpenTable, name), 1, work) {
             Ok(mut table) => {
                 table.name_by(&mut opening);
                 Ok(table)

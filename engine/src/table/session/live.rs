@@ -19,7 +19,7 @@ use crate::table::durable::{
     no_live_table, scan,
 };
 use crate::table::runs::blob::BlobMeta;
-use crate::table::shared::{OpenSnapshot, Verify, paths};
+use crate::table::shared::{OpenSnapshot, Operation, Verify, paths};
 use crate::table::write::{Replaying, Table, update_all};
 use crate::trace::{self, Action, Answer};
 
@@ -171,7 +171,11 @@ impl Session {
     /// [`Session::open_table`].
     pub fn open_all(&self, options: &OpenTable) -> Result<Vec<Table>> {
         let mut opening = self.store.opening();
+        let begun = self.store.begin();
         let mut tables = self.open_live(None, options)?;
+        if let Some(begun) = &begun {
+            self.store.record((Operation::OpenTable, ""), begun, tables.len() as u64);
+        }
         for table in &mut tables {
             table.name_by(&mut opening);
         }
@@ -371,12 +375,14 @@ impl Session {
             |to| to.bytes(name.as_bytes()),
             nothing,
             || {
-                self.store.check_writable()?;
-                paths::check_name("table", name)?;
-                self.live.remove(name)?;
-                self.store.remove_all();
-                self.live.keep_reserve();
-                Ok(())
+                self.store.observe((Operation::DeleteTable, name), 1, || {
+                    self.store.check_writable()?;
+                    paths::check_name("table", name)?;
+                    self.live.remove(name)?;
+                    self.store.remove_all();
+                    self.live.keep_reserve();
+                    Ok(())
+                })
             },
         )
     }

@@ -113,6 +113,7 @@ impl Session {
         let (path, _changing) = self.claim(name)?;
         self.store.remove_all();
         let count = content.tables.len() as u64;
+        content.tables.iter().for_each(|table| table.told_as_saved());
         let recorder = self.store.options.recorder.as_ref();
         let (action, nothing) = (Action::SaveSnapshot, |(): &()| Answer::Nothing);
         trace::store_call(
@@ -301,6 +302,17 @@ impl Session {
     /// Deletes the snapshot `name`; `Missing` when there is none. Tables opened from it stay usable.
     /// Its segments go when nothing else holds them.
     pub fn delete_snapshot(&self, name: &str) -> Result<()> {
+        let nothing = |(): &()| Answer::Nothing;
+        trace::store_call(
+            self.store.options.recorder.as_ref(),
+            Action::DeleteSnapshot,
+            |to| to.bytes(name.as_bytes()),
+            nothing,
+            || self.take_away(name),
+        )
+    }
+
+    fn take_away(&self, name: &str) -> Result<()> {
         self.store.check_writable()?;
         paths::check_name("snapshot", name)?;
         let _changing = lock(&self.changing);

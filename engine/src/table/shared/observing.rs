@@ -64,6 +64,15 @@ impl Named {
         self.of_same_name(Action::Draft)
     }
 
+    /// Tells that the snapshot which is saved next has the table.
+    pub fn saved(&self) {
+        if let Some(traced) = &self.traced {
+            let (recorder, handle) = (traced.recorder(), traced.handle());
+            let begun = recorder.begin();
+            recorder.end(begun, Action::SaveTable, |to| to.handle(handle), Answer::Nothing);
+        }
+    }
+
     fn of_same_name(self: &Arc<Named>, action: Action) -> Arc<Named> {
         let Some(traced) = &self.traced else { return Arc::clone(self) };
         let (recorder, handle) = (traced.recorder(), traced.handle());

@@ -68,6 +68,12 @@ pub enum Operation {
     /// A transaction from its begin to its end, whether it was committed or not, with what the host did meanwhile; the
     /// count is the operations that it wrote. Its reads and its commit are told by themselves as well.
     Transaction,
+    /// A table made, or opened with its part of the log; the count is 1, and of `open_all` its tables.
+    OpenTable,
+    /// A table duplicated; the count is 1. Its name is that of the copy.
+    Duplicate,
+    /// A live table deleted; the count is 1. The drop of a handle is not told: what it sets free goes with a later write.
+    DeleteTable,
 }
 
 /// Gets counts and timings by the host's own clock.

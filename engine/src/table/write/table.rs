@@ -213,9 +213,11 @@ impl Table {
     /// runs and merges, and whichever pays for a shared merge pays for both.
     pub fn duplicate(&self, name: &str) -> Result<Table> {
         let copied = || {
-            self.store.check_writable()?;
-            paths::check_name("table", name)?;
-            Ok(self.copy_as(Named::untraced(name)))
+            self.store.observe((Operation::Duplicate, name), 1, || {
+                self.store.check_writable()?;
+                paths::check_name("table", name)?;
+                Ok(self.copy_as(Named::untraced(name)))
+            })
         };
         self.name.duplicated(name, |copy: &mut Table| &mut copy.name, copied)
     }
@@ -223,6 +225,11 @@ impl Table {
     /// Tells the recorder, if there is one, that the host is given the table by the call that `opening` is.
     pub(in crate::table) fn name_by(&mut self, opening: &mut Opening<'_>) {
         self.name = opening.named(&self.name);
+    }
+
+    /// Tells the recorder, if there is one, that the snapshot which is saved next has the table.
+    pub(in crate::table) fn told_as_saved(&self) {
+        self.name.saved();
     }
 
     pub(in crate::table) fn copy_as(&self, name: Arc<Named>) -> Table {

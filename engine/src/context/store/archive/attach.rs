@@ -12,6 +12,7 @@ use crate::context::files::control::{Control, Horizon, Row, State};
 use crate::context::files::paths;
 use crate::context::files::record::Tag;
 use crate::context::files::volume::{self, FoundChunk};
+use crate::context::observer::Operation;
 use crate::context::options::{Index, Options};
 use crate::context::pieces::node::Load;
 use crate::context::store::load::{each_record, put};
@@ -126,6 +127,7 @@ impl Store {
     /// The same, and `watch` is told after each chunk how many bytes were read and of how many; its error ends it, with the
     /// store as it was.
     pub fn attach_watched(&mut self, watch: &mut dyn FnMut(u64, u64) -> Result<()>) -> Result<u64> {
+        let _span = self.span(Operation::Attach);
         let tip = self.tip()?;
         let control = {
             let writer = tip.writer()?;
