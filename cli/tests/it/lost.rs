@@ -224,3 +224,37 @@ fn a_context_that_lost_a_chunk_is_damaged() {
     fs::remove_file(folder.join("d/0000-000000-1.pack")).unwrap();
     is_damaged(folder, "d", &["0000-000000-1.pack is not there"]);
 }
+
+/// Two copies of a store went on, and one has moved a chunk of the same number to the folder.
+#[test]
+fn a_repair_takes_what_the_store_has_before_a_chunk_of_another_copy() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    context(folder, "s");
+    copied(&folder.join("s"), &folder.join("k"));
+    run(folder, "context archive k --lower low --end-chunk").yes();
+    run(folder, "context put k other q 1").yes();
+    run(folder, "context archive k --lower low").yes();
+    for number in 1..=3 {
+        run(folder, &format!("context put s main b/k{number} w")).yes();
+    }
+    run(folder, "context branch set s old main").yes();
+    // It is told before there is anything to move there.
+    for command in ["context attach s low", "context archive s --lower low"] {
+        run(folder, command).error(2, &["0000-000000.pack in low is not", "another copy"]);
+    }
+    let elsewhere = "context archive s --lower elsewhere --end-chunk --keep 100";
+    run(folder, elsewhere).yes();
+    for number in 4..=6 {
+        run(folder, &format!("context put s main b/k{number} w")).yes();
+        run(folder, elsewhere).yes();
+    }
+    let refused = run(folder, "context archive s --lower low --keep 1");
+    refused.error(2, &["0000-000000.pack in low is not", "another copy"]);
+    run(folder, "context collect run s --keep 3").yes();
+    run(folder, "check s --lower low").yes();
+    let alone = run(folder, "repair s one").yes();
+    let beside = run(folder, "repair s two --lower low").yes();
+    assert!(beside.contains("nothing was lost") && beside == alone, "{beside}");
+    assert_eq!(run(folder, "context log two").yes(), run(folder, "context log one").yes());
+}

@@ -18,7 +18,7 @@ use crate::context::files::commit::CommitBody;
 use crate::context::files::control::{Control, Horizon, Row, State};
 use crate::context::files::pack::Pack;
 use crate::context::files::record::{self, Tag};
-use crate::context::files::sparse::{self, KeptRecord};
+use crate::context::files::sparse::{self, KeptRecord, SparseFile};
 use crate::context::files::{chunk_files, paths};
 use crate::context::hash::CommitHash;
 use crate::context::options::{Index, Options};
@@ -312,7 +312,8 @@ impl Wreck {
         if found.above {
             places.push((Arc::clone(&self.source), false));
         }
-        if let Some(lower) = self.lower.as_ref().filter(|_| found.below) {
+        let is_kept = row.map_or(Ok(false), |row| self.is_kept(&row))?;
+        if let Some(lower) = self.lower.as_ref().filter(|_| found.below && !is_kept) {
             places.push((Arc::clone(lower), true));
         }
         // Where both are there, a move was cut off between them, and either may be damaged since.
@@ -357,6 +358,19 @@ impl Wreck {
         };
         let row = Row { state: State::Whole, ..row };
         Ok(Some(Piece { row, opening: None, missing: Some(why) }))
+    }
+
+    /// Whether the store's folder has what a collection left of the chunk of `row`, as it was written. Then one of its number
+    /// in the lower folder is not needed, and may be another copy's.
+    fn is_kept(&self, row: &Row) -> Result<bool> {
+        let State::Sparse(SparseFile { generation, .. }) = row.state else { return Ok(false) };
+        let path = paths::sparse_chunk(self.epoch, row.number, generation);
+        let identity = paths::sparse_identity(self.store, self.epoch, row.number, generation);
+        let file = self.source.open(&path, Mode::Read, Access::Buffered);
+        match file.and_then(|file| sparse::verify(&*file, identity, generation)) {
+            Err(error) if !is_loss(&error) => Err(error),
+            verified => Ok(verified.is_ok()),
+        }
     }
 
     /// What collections have left of the chunk of this number, in the newest of its files that can be read.
