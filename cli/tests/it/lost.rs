@@ -225,6 +225,22 @@ fn a_context_that_lost_a_chunk_is_damaged() {
     is_damaged(folder, "d", &["0000-000000-1.pack is not there"]);
 }
 
+#[test]
+fn what_a_cut_leaves_behind_the_last_batch_is_no_damage_to_check_and_repair() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    context(folder, "c");
+    let pack = folder.join("c/0000-000000.pack");
+    let bytes = fs::read(&pack).unwrap();
+    for (number, tail) in [vec![7; 27], vec![7; 28], vec![7; 5_000]].into_iter().enumerate() {
+        fs::write(&pack, [&bytes[..], &tail].concat()).unwrap();
+        run(folder, "check c").yes();
+        let repaired = run(folder, &format!("repair c out{number}")).yes();
+        let says = format!("no damage: 0000-000000.pack has {} bytes", tail.len());
+        assert!(repaired.contains(&says) && repaired.contains("5 commits kept"), "{repaired}");
+    }
+}
+
 /// Two copies of a store went on, and one has moved a chunk of the same number to the folder.
 #[test]
 fn a_repair_takes_what_the_store_has_before_a_chunk_of_another_copy() {
