@@ -226,6 +226,31 @@ fn a_context_that_lost_a_chunk_is_damaged() {
 }
 
 #[test]
+fn damage_of_an_index_is_mended_by_making_it_again() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    context(folder, "c");
+    let snapshots = folder.join("c/index/snapshots");
+    let mut snapshots = fs::read_dir(snapshots).unwrap().map(|it| it.unwrap().path());
+    let snapshot = snapshots.find(|it| it.extension().is_some_and(|it| it == "snapshot")).unwrap();
+    let mut bytes = fs::read(&snapshot).unwrap();
+    bytes[60] ^= 1;
+    fs::write(&snapshot, bytes).unwrap();
+    let command = "context check --rebuild-index c";
+    let checked = run(folder, "check c");
+    assert!(checked.code == 3 && checked.out.contains("is damaged at byte"), "{checked:?}");
+    assert!(
+        checked.out.contains(&format!("make the index again: varvite {command}")),
+        "{checked:?}"
+    );
+    for other in ["restore", "`varvite check`", "varvite repair"] {
+        assert!(!checked.out.contains(other), "{checked:?}");
+    }
+    run(folder, command).yes();
+    run(folder, "check c").yes();
+}
+
+#[test]
 fn what_a_cut_leaves_behind_the_last_batch_is_no_damage_to_check_and_repair() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
