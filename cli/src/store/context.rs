@@ -10,10 +10,10 @@ use varvite::context::{ChildOrder, Configuration, Options, Store};
 use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
 use varvite::irmin_pack::{self as irmin, Schema, Verify};
-use varvite::{Error, Result};
+use varvite::{Error, Kind, Result};
 
 use super::folder;
-use crate::advice::{self, BRANCHES, CONTEXT_LOG, CONTEXT_MIGRATE, LIST};
+use crate::advice::{self, BRANCHES, CONTEXT_LOG, CONTEXT_MIGRATE, LIST, REPAIR};
 use crate::hex;
 use crate::print;
 use crate::system::volume;
@@ -169,9 +169,19 @@ impl Foreign {
     }
 }
 
-/// The folder of a context as a disk; `Invalid` when it is a store of tables.
+/// The folder of a context as a disk; `Invalid` when it is a store of tables, `Corrupt` when the control file is lost.
 fn disk(folder: &Path) -> Result<Arc<OsDisk>> {
     let disk = folder::disk(folder)?;
+    if folder::is_wreck(folder) {
+        return Err(Error::new(
+            Kind::Corrupt,
+            format!(
+                "{} has lost its file control, which says what the context is made of: put it back from a copy, or see \
+                 what {REPAIR} keeps",
+                folder.display()
+            ),
+        ));
+    }
     if folder.join("session").is_file() && !folder.join("control").exists() {
         return Err(Error::invalid(format!(
             "{} holds tables, not a context: look into it with {LIST}",

@@ -138,11 +138,31 @@ pub fn apart(source: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Shorter is the first chunk of a context whose creation was cut off before it had its control file.
+const BEGUN_BYTES: u64 = 144;
+
+/// Whether the folder is that of a context of ours that has lost its control file.
+pub fn is_wreck(folder: &Path) -> bool {
+    let has = |name: &str| folder.join(name).exists();
+    if ["control", "half-made", "session"].into_iter().any(has) || !has(LOCK) {
+        return false;
+    }
+    let is_chunk = |name: &String| {
+        let is_own = |kind| owner(folder, name, kind).is_some();
+        let length = folder.join(name).metadata().map_or(0, |file| file.len());
+        let is_pack = Path::new(name).extension().is_some_and(|it| it == "pack");
+        is_pack && length > BEGUN_BYTES && (is_own(FileKind::Pack) || is_own(FileKind::Sparse))
+    };
+    let names = disk(folder).and_then(|disk| disk.list("")).unwrap_or_default();
+    names.iter().any(is_chunk)
+}
+
 /// Whether the folder holds a context, ours or one of Irmin, or old commits of one.
 pub fn is_context(folder: &Path) -> bool {
     // A repair that was cut off has not given the control file its name; opening says so.
     let has = |name: &str| folder.join(name).is_file();
-    let ours = (has("control") || has("half-made")) && !folder.join("session").exists();
+    let is_whole = (has("control") || has("half-made")) && !folder.join("session").exists();
+    let ours = is_whole || is_wreck(folder);
     ours || disk(folder).is_ok_and(|disk| irmin::is_store(&*disk).is_ok_and(|found| found))
         || is_lower(folder)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::binary::{text, varvite};
+use crate::binary::{run, text, varvite};
 
 /// A store with a live table, a snapshot of an older state, and several log files, each named by the checkpoint.
 fn live(dir: &Path) {
@@ -157,4 +157,145 @@ fn an_update_that_is_not_whole_at_the_end_of_the_log_is_told() {
     // A repaired log is whole.
     let checked = varvite(&["check", text(&one)]).yes();
     assert!(checked.contains("verdict\tsound ✓"), "{checked}");
+}
+
+/// A context of five commits, whose values are long enough that a collection leaves little of its first chunk.
+fn context(folder: &Path, name: &str) {
+    run(folder, &format!("context create {name}")).yes();
+    for number in 1..=5 {
+        let (path, value) = (format!("a/k{number}"), format!("v{number}{}", "x".repeat(1_000)));
+        let date = format!("2026-01-0{number}");
+        run(folder, &format!("context put {name} main {path} {value} --date {date}")).yes();
+    }
+}
+
+/// What `info`, `check`, `context check`, `doctor` and a command that reads say of a damaged context: all of them 3.
+fn is_damaged(folder: &Path, name: &str, says: &[&str]) {
+    let commands = ["info", "check", "context check", "context log"];
+    for command in commands {
+        let ran = run(folder, &format!("{command} {name}"));
+        let said = format!("{}{}", ran.out, ran.err);
+        assert!(ran.code == 3 && says.iter().all(|it| said.contains(it)), "{ran:?}");
+        assert!(said.contains("`varvite repair`"), "{ran:?}");
+    }
+    let ran = run(folder, &format!("context put {name} main b w"));
+    assert!(ran.code == 3 && ran.err.contains("`varvite repair`"), "{ran:?}");
+    let ran = run(folder, &format!("doctor {name} --format json"));
+    let told: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &told["damaged"]), (3, &json!(true)), "{told}");
+    assert_eq!(told["broken"], json!([]), "{told}");
+}
+
+#[test]
+fn a_context_without_its_control_file_is_damaged_and_no_folder_of_something_else() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    context(folder, "c");
+    fs::remove_file(folder.join("c/control")).unwrap();
+    is_damaged(folder, "c", &["c has lost its file control"]);
+    let info = run(folder, "info c --format json");
+    let told: serde_json::Value = serde_json::from_str(&info.out).unwrap();
+    assert_eq!(told["kind"], "context", "{told}");
+    fs::create_dir(folder.join("low")).unwrap();
+    run(folder, "check c --lower low").error(3, &["c has lost its file control"]);
+    let repaired = run(folder, "repair c out");
+    assert!(repaired.code == 3 && repaired.out.contains("5 commits kept"), "{repaired:?}");
+    // What a creation leaves that was cut off has nothing to lose.
+    run(folder, "context create begun").yes();
+    for name in ["control", "index"] {
+        let path = folder.join("begun").join(name);
+        if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.unwrap();
+    }
+    assert_eq!(run(folder, "info begun").code, 1);
+    run(folder, "context create begun").yes();
+}
+
+#[test]
+fn a_context_that_lost_a_chunk_is_damaged() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    context(folder, "c");
+    copied(&folder.join("c"), &folder.join("d"));
+    fs::remove_file(folder.join("c/0000-000000.pack")).unwrap();
+    is_damaged(folder, "c", &["0000-000000.pack is not there"]);
+    run(folder, "context archive d --lower low --end-chunk").yes();
+    run(folder, "context put d main b w --date 2026-02-01").yes();
+    run(folder, "context collect run d --keep 2").yes();
+    fs::remove_file(folder.join("d/0000-000000-1.pack")).unwrap();
+    is_damaged(folder, "d", &["0000-000000-1.pack is not there"]);
+}
+
+#[test]
+fn damage_of_an_index_is_mended_by_making_it_again() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    context(folder, "c");
+    let snapshots = folder.join("c/index/snapshots");
+    let mut snapshots = fs::read_dir(snapshots).unwrap().map(|it| it.unwrap().path());
+    let snapshot = snapshots.find(|it| it.extension().is_some_and(|it| it == "snapshot")).unwrap();
+    let mut bytes = fs::read(&snapshot).unwrap();
+    bytes[60] ^= 1;
+    fs::write(&snapshot, bytes).unwrap();
+    let command = "context check --rebuild-index c";
+    let checked = run(folder, "check c");
+    assert!(checked.code == 3 && checked.out.contains("is damaged at byte"), "{checked:?}");
+    assert!(
+        checked.out.contains(&format!("make the index again: varvite {command}")),
+        "{checked:?}"
+    );
+    for other in ["restore", "`varvite check`", "varvite repair"] {
+        assert!(!checked.out.contains(other), "{checked:?}");
+    }
+    run(folder, command).yes();
+    run(folder, "check c").yes();
+}
+
+#[test]
+fn what_a_cut_leaves_behind_the_last_batch_is_no_damage_to_check_and_repair() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    context(folder, "c");
+    let pack = folder.join("c/0000-000000.pack");
+    let bytes = fs::read(&pack).unwrap();
+    for (number, tail) in [vec![7; 27], vec![7; 28], vec![7; 5_000]].into_iter().enumerate() {
+        fs::write(&pack, [&bytes[..], &tail].concat()).unwrap();
+        run(folder, "check c").yes();
+        let repaired = run(folder, &format!("repair c out{number}")).yes();
+        let says = format!("no damage: 0000-000000.pack has {} bytes", tail.len());
+        assert!(repaired.contains(&says) && repaired.contains("5 commits kept"), "{repaired}");
+    }
+}
+
+/// Two copies of a store went on, and one has moved a chunk of the same number to the folder.
+#[test]
+fn a_repair_takes_what_the_store_has_before_a_chunk_of_another_copy() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    context(folder, "s");
+    copied(&folder.join("s"), &folder.join("k"));
+    run(folder, "context archive k --lower low --end-chunk").yes();
+    run(folder, "context put k other q 1").yes();
+    run(folder, "context archive k --lower low").yes();
+    for number in 1..=3 {
+        run(folder, &format!("context put s main b/k{number} w")).yes();
+    }
+    run(folder, "context branch set s old main").yes();
+    // It is told before there is anything to move there.
+    for command in ["context attach s low", "context archive s --lower low"] {
+        run(folder, command).error(2, &["0000-000000.pack in low is not", "another copy"]);
+    }
+    let elsewhere = "context archive s --lower elsewhere --end-chunk --keep 100";
+    run(folder, elsewhere).yes();
+    for number in 4..=6 {
+        run(folder, &format!("context put s main b/k{number} w")).yes();
+        run(folder, elsewhere).yes();
+    }
+    let refused = run(folder, "context archive s --lower low --keep 1");
+    refused.error(2, &["0000-000000.pack in low is not", "another copy"]);
+    run(folder, "context collect run s --keep 3").yes();
+    run(folder, "check s --lower low").yes();
+    let alone = run(folder, "repair s one").yes();
+    let beside = run(folder, "repair s two --lower low").yes();
+    assert!(beside.contains("nothing was lost") && beside == alone, "{beside}");
+    assert_eq!(run(folder, "context log two").yes(), run(folder, "context log one").yes());
 }

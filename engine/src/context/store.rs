@@ -26,6 +26,7 @@ mod write;
 use std::sync::Arc;
 
 use super::configuration::Configuration;
+use super::files::chunk_files;
 use super::files::commit::{Commit, CommitBody};
 use super::files::control::Control;
 use super::files::hash_index::{Covered, Entries, HashIndex, Lookup, is_damage};
@@ -237,7 +238,7 @@ impl Store {
             shown_end: u64::MAX,
             readers: Readers::default(),
         };
-        store.load(lock)?;
+        store.load(lock).map_err(chunk_files::or_lost)?;
         Ok(store)
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn split(path: &str) -> (&str, &str) {
 
 /// `Missing`: `path` is not there.
 pub(super) fn missing(path: &str) -> Error {
-    Error::missing(format!("{path} does not exist: check the name and the disk's root"))
+    Error::of_file(Kind::Missing, path, "does not exist: check the name and the disk's root")
 }
 
 /// `Exists`: `path` is there.

@@ -283,15 +283,6 @@ pub fn unfinished_bytes(file: &dyn File, end: u64) -> Result<u64> {
     Ok(last - end)
 }
 
-/// Whether the bytes behind `end`, where the records of a file end, cannot be a whole record that was damaged since: they are
-/// fewer than a head has, or their head says more than there is.
-pub fn is_cut_off(file: &dyn File, identity: u64, end: u64) -> Result<bool> {
-    let mut window = Window::new(file, file.len()?);
-    let left = window.file_end.saturating_sub(end);
-    let head = Head::decode(identity, end, u64::MAX, window.at(end, HEAD)?);
-    Ok(left < HEAD as u64 || head.is_some_and(|it| u64::from(it.length) > left - HEAD as u64))
-}
-
 /// What is found where a damaged file is read to its end.
 pub enum Remnant<'a> {
     /// The payload of a record whose head is that of its place, at so many bytes; and whether it is as it was

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use super::action::Action;
 use super::frame::{Answer, CallHead, Digest, FRAME_BYTES_MAX, HEAD, end_frame};
 use super::frame_builder::FrameBuilder;
-use crate::disk::{Access, Disk, File, Mode};
+use crate::disk::{Access, Disk, File, Mode, remove_quietly};
 use crate::error::{Error, Result};
 use crate::format::header::{FileKind, Header, LENGTH};
 use crate::order::BTreeMap;
@@ -266,7 +266,13 @@ impl Recorder {
     ) -> Result<Arc<Recorder>> {
         let identity = disk.entropy()?;
         let file = disk.open(path, Mode::Create, Access::Buffered)?;
-        file.write_at(0, &Header::new(FileKind::Trace, identity, 0).encode())?;
+        let written = file.write_at(0, &Header::new(FileKind::Trace, identity, 0).encode());
+        if let Err(error) = written {
+            // Else it would keep the same command from running again.
+            drop(file);
+            remove_quietly(&**disk, path);
+            return Err(error);
+        }
         MADE.store(true, std::sync::atomic::Ordering::Relaxed);
         Ok(Arc::new(Recorder {
             begun_ns: host.now_ns(),

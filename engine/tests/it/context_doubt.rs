@@ -164,7 +164,7 @@ fn chunks_of_a_later_epoch_whose_first_is_lost_are_missed_and_stay() {
     let before = image.files();
     let shared = Arc::clone(&image) as Arc<dyn Disk>;
     let error = Store::open(Arc::clone(&shared), small()).map(drop).unwrap_err();
-    assert_eq!(error.kind(), Kind::Missing, "{error}");
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
     assert!(error.detail().contains("0001-000000.pack"), "{error}");
     assert_eq!(image.files(), before, "nothing is removed");
     image.replace("0001-000000.pack", first).unwrap();

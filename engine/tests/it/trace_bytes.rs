@@ -386,6 +386,18 @@ mod tests {
     }
 
     #[test]
+    fn a_recording_that_finds_no_room_for_its_header_leaves_no_file() {
+        use varvite::disk::sim::{Fault, SimDisk};
+        let sim = SimDisk::new(1);
+        let disk = Arc::clone(&sim) as Arc<dyn Disk>;
+        sim.fail_at(1, Fault::Write);
+        assert!(Recorder::create(&disk, "a", clock()).is_err());
+        sim.disarm();
+        assert!(!disk.exists("a").unwrap());
+        Recorder::create(&disk, "a", clock()).unwrap();
+    }
+
+    #[test]
     fn a_disk_that_is_full_stops_the_recording_and_nothing_else() {
         use varvite::disk::sim::{Fault, SimDisk};
         let sim = SimDisk::new(1);

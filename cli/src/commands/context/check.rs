@@ -470,11 +470,12 @@ fn check(arguments: &Folder, part: &Part, format: Format) -> Outcome {
             for fault in &index {
                 print::line(&format!("index: {fault}"))?;
             }
-            if !checked.index_faults.is_empty() && is_foreign {
+            let is_of_index = index.iter().any(|fault| !fault.starts_with("the collection"));
+            if is_of_index && is_foreign {
                 print::line(&format!(
                     "let Irmin make its index again, or take the store over with {CONTEXT_MIGRATE}"
                 ))?;
-            } else if !checked.index_faults.is_empty() {
+            } else if is_of_index {
                 let command = advice::rebuild_index(folder, arguments.lower());
                 print::line(&format!("make the index again: {command}"))?;
             }

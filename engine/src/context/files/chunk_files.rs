@@ -253,6 +253,24 @@ fn expect_place(path: &str, header: &Header, store: u64, identity: u64) -> Resul
     Ok(())
 }
 
+/// The chunk at `path` is lost, as `why` says.
+pub(crate) fn lost(path: &str, why: impl std::fmt::Display) -> Error {
+    Error::of_file(Kind::Corrupt, path, format_args!("is not there, {why}"))
+        .advised("put it back from a copy, or see what `varvite repair` keeps")
+}
+
+/// The same for an error of a disk that has not the file of a chunk which the control file names; another as it is.
+pub(crate) fn or_lost(error: Error) -> Error {
+    let name = error.file().and_then(|file| file.rsplit(['/', '\\']).next());
+    let is_chunk = name.is_some_and(|name| paths::parse_chunk(name).is_some());
+    match error.file() {
+        Some(file) if error.kind() == Kind::Missing && is_chunk => {
+            lost(file, "though the store has it")
+        }
+        _ => error,
+    }
+}
+
 fn foreign(path: &str) -> Error {
     Error::invalid(format!("{path} belongs to another store: put the right file in its place"))
 }

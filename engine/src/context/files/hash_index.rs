@@ -263,7 +263,7 @@ impl HashIndex {
             match self.open_newest(&nothing) {
                 Ok(()) => {}
                 Err(error) if is_damage(&error) => {
-                    self.warnings.push(format!(
+                    self.warn(format!(
                         "the index cannot be used, so it is made from the pack again: {error}"
                     ));
                     self.tables = None;
@@ -486,7 +486,8 @@ impl HashIndex {
     }
 
     pub(crate) fn warn(&mut self, warning: String) {
-        self.warnings.push(warning);
+        let is_of_index = warning.starts_with("the index");
+        self.warnings.push(if is_of_index { advising_rebuild(&warning) } else { warning });
     }
 
     /// Where a commit is that the tables could not be asked for, if a search has passed it, and between
@@ -716,6 +717,11 @@ impl HashIndex {
         }
         self.save(place)
     }
+}
+
+/// What is said of the index, whose files nobody restores: all of it is made again.
+pub(crate) fn advising_rebuild(sentence: &str) -> String {
+    sentence.replace(Error::CHECK_ADVICE, "run `varvite context check --rebuild-index`")
 }
 
 /// Whether the error says that the index cannot be used, and not that the disk fails.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::chunk::{Opening, Seal, chunk_end};
 use super::chunk_files::{self, Chunk, Files};
-use super::control::{Row, State};
+use super::control::{Control, Row, State};
 use super::paths;
 use crate::cache::Cache;
 use crate::disk::{Access, Disk, File, Lock, Mode};
@@ -291,10 +291,10 @@ pub(crate) fn owner(disk: &dyn Disk) -> Result<Option<u64>> {
     store_of_all(disk, &chunks_in(disk)?)
 }
 
-/// `Invalid` when the folder of `disk` has chunks of another store than `store`, or of other epochs than `epoch` alone:
-/// those that are moved there would hide that history. A folder that has both already is one that a store counts on.
-pub(crate) fn expect_room(disk: &dyn Disk, store: u64, epoch: u64) -> Result<()> {
-    let (chunks, root) = (chunks_in(disk)?, disk.root());
+/// `Invalid` when the folder of `disk` has chunks of another store than that of `control`, of another copy, or of other epochs
+/// alone: those that are moved there would hide that history. A folder that has both already is one that a store counts on.
+pub(crate) fn expect_room(disk: &dyn Disk, control: &Control, cache: &Cache) -> Result<()> {
+    let (chunks, root, epoch) = (chunks_in(disk)?, disk.root(), control.epoch);
     if let Some((at, _)) = chunks.last()
         && !chunks.iter().any(|chunk| chunk.0 == epoch)
     {
@@ -303,7 +303,43 @@ pub(crate) fn expect_room(disk: &dyn Disk, store: u64, epoch: u64) -> Result<()>
              history: give another folder, or remove what is there if nobody needs it"
         )));
     }
-    expect_own(disk, store)
+    expect_own(disk, control.store)?;
+    expect_no_copy(disk, control, cache)
+}
+
+/// `Invalid` when the folder of `disk` has another chunk than the store under the name of one that is above: another copy of
+/// the store, which went on by itself, or the same before it was put back, has moved it there, and it is not written over.
+pub(crate) fn expect_no_copy(disk: &dyn Disk, control: &Control, cache: &Cache) -> Result<()> {
+    let (store, epoch, place) = (control.store, control.epoch, control.checkpoint);
+    for (_, number) in chunks_in(disk)?.into_iter().filter(|chunk| chunk.0 == epoch) {
+        let row = control.row(number).filter(|row| row.number == number);
+        let Some(row) = row.filter(|row| row.state == State::Whole) else { continue };
+        let chunk = Chunk::collected(cache, store, epoch, &Row { state: State::Lower, ..*row });
+        let is_same = if number != control.last().number {
+            chunk.open(disk, store).map(|_| true)
+        } else if number == place.chunk && place.before > 0 {
+            let file = disk.open(&chunk.path, Mode::Read, Access::Buffered)?;
+            let found = append::position_after(&*file, chunk.identity, place.before);
+            found.map(|found| found == Some(place.position))
+        } else {
+            Ok(true)
+        };
+        match is_same {
+            Ok(true) => {}
+            Err(error) if !matches!(error.kind(), Kind::Corrupt | Kind::Invalid) => {
+                return Err(error);
+            }
+            _ => {
+                return Err(Error::invalid(format!(
+                    "{} in {} is not the chunk that the store has of that name, but one of another copy of it, or damaged: \
+                     give another folder, or remove the file if nobody needs it",
+                    chunk.path,
+                    disk.root()
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// `Invalid` when the folder of `disk` has chunks of another store than `store`.

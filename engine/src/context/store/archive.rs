@@ -167,7 +167,7 @@ impl Store {
             // A clearing leaves what is below, of which nothing is to come back.
             return volume::expect_own(lower, store);
         }
-        volume::expect_room(lower, store, epoch)?;
+        volume::expect_room(lower, control, self.pack.cache())?;
         self.expect_archive(control, lower)
     }
 
@@ -243,7 +243,7 @@ impl Store {
         let is_there = |row: &Row| volume::is_of(lower, store, epoch, row.number);
         if !(goes_on && last.is_some_and(is_there)) {
             volume::remove_leftovers(lower)?;
-            volume::expect_room(lower, store, epoch)?;
+            volume::expect_room(lower, control, self.pack.cache())?;
         }
         self.expect_archive(control, lower)
     }

@@ -8,7 +8,7 @@ use crate::context::files::chunk::{Opening, Place, Seal};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::commit::CommitBody;
 use crate::context::files::control::Control;
-use crate::context::files::hash_index::{Entries, is_damage};
+use crate::context::files::hash_index::{Entries, advising_rebuild, is_damage};
 use crate::context::files::pack::Pack;
 use crate::context::hash::{self, CommitHash, Hash, TreeHash};
 use crate::context::observer::Operation;
@@ -345,7 +345,7 @@ impl Store {
             },
             Ok(None) => "is not there".to_owned(),
             Err(error) if !is_damage(&error) => return Err(error),
-            Err(error) => error.to_string(),
+            Err(error) => advising_rebuild(error.detail()),
         };
         if checked.index_faults.len() < FAULTS_MAX {
             checked.index_faults.push(format!("{what} {}: {fault}", hash::to_text(hash)));

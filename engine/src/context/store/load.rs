@@ -85,10 +85,10 @@ pub(super) fn read_control(disk: &dyn Disk) -> Result<Control> {
     let mut later = later.filter(|(_, (epoch, number, _))| *epoch > control.epoch && *number > 0);
     if let Some((name, (epoch, ..))) = later.next() {
         let lost = paths::chunk(epoch, 0);
-        return Err(Error::missing(format!(
-            "{lost} is not there, or was never finished, though {name} is: put it back, or restore the \
-             store from another copy"
-        )));
+        return Err(chunk_files::lost(
+            &lost,
+            format_args!("or was never finished, though {name} is"),
+        ));
     }
     Ok(control)
 }
@@ -271,8 +271,8 @@ impl Store {
         Ok(true)
     }
 
-    /// `Missing` when there are chunks behind the last one that was found, `Corrupt` when the next one is
-    /// there and was not taken for a chunk.
+    /// `Corrupt` when there are chunks behind the last one that was found, be the next one lost, or there and not
+    /// taken for a chunk.
     fn expect_no_gap(&mut self) -> Result<()> {
         let names = self.disk.list("")?;
         let numbers = names.iter().filter_map(|name| paths::parse_chunk(name));
@@ -293,9 +293,7 @@ impl Store {
             let expected = format!("a first batch, because {after} follows");
             return Err(Error::corrupt(&lost, Position::start().offset, expected, "none"));
         }
-        Err(Error::missing(format!(
-            "{lost} is not there, though {after} is: put it back, or restore the store from another copy"
-        )))
+        Err(chunk_files::lost(&lost, format_args!("though {after} is")))
     }
 
     /// `Missing` when a writer has cleared the store meanwhile: the chunk that was not found behind the last
@@ -310,7 +308,7 @@ impl Store {
         )))
     }
 
-    /// `Missing` unless all files are there that the control file names. An older control file put back names some
+    /// `Corrupt` unless all files are there that the control file names. An older control file put back names some
     /// that collections have removed: written again it would lose what says which files took their places.
     fn expect_files(&self) -> Result<()> {
         let names: HashSet<String> = self.disk.list("")?.into_iter().collect();
@@ -319,12 +317,8 @@ impl Store {
         let Some(lost) = named.find(|chunk| !names.contains(&chunk.path)) else {
             return Ok(());
         };
-        Err(Error::missing(format!(
-            "{} is not there, or {} is older than the other files of the store: put the right file back, or restore \
-             the store from another copy",
-            lost.path,
-            paths::CONTROL
-        )))
+        let why = "or control is older than the other files of the store";
+        Err(chunk_files::lost(&lost.path, why))
     }
 
     fn open_to_write(&mut self, lock_held: Box<dyn Lock>) -> Result<()> {

@@ -55,7 +55,8 @@ pub struct RepairedContext {
     /// What is not there, a sentence each: chunks, of the lower folder too.
     pub missing: Vec<String>,
     /// Bytes behind the last batch, which the next opening would have removed: what a commit or a change of a branch leaves
-    /// that is cut off. Nothing says that it was ever acknowledged, so it counts as no damage.
+    /// that is cut off. Nothing says that it was ever acknowledged, so it counts as no damage, whatever the bytes are, as
+    /// in a check.
     pub unfinished: Vec<String>,
 }
 

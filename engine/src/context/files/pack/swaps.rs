@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Pack;
-use crate::context::files::chunk_files::Chunk;
+use crate::context::files::chunk_files::{self, Chunk};
 use crate::context::files::control::{Control, Row};
 use crate::context::files::record::{self, Record};
 use crate::context::files::sparse::State;
@@ -44,7 +44,7 @@ impl Pack {
                     match self.reread_places(before) {
                         Ok(true) => {}
                         Err(gone) if !is_damage => return Err(gone),
-                        _ => return Err(error),
+                        _ => return Err(chunk_files::or_lost(error)),
                     }
                 }
                 outcome => return outcome,

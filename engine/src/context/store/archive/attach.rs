@@ -146,6 +146,7 @@ impl Store {
         volume::remove_leftovers(&**lower)?;
         let found = self.find_missing(&control, &**lower)?;
         if found.is_empty() && control.horizon.commit == 0 {
+            volume::expect_no_copy(&**lower, &control, self.pack.cache())?;
             return Ok(0);
         }
         let last = self.state().last_commit;

@@ -18,7 +18,7 @@ use crate::context::files::commit::CommitBody;
 use crate::context::files::control::{Control, Horizon, Row, State};
 use crate::context::files::pack::Pack;
 use crate::context::files::record::{self, Tag};
-use crate::context::files::sparse::{self, KeptRecord};
+use crate::context::files::sparse::{self, KeptRecord, SparseFile};
 use crate::context::files::{chunk_files, paths};
 use crate::context::hash::CommitHash;
 use crate::context::options::{Index, Options};
@@ -312,7 +312,8 @@ impl Wreck {
         if found.above {
             places.push((Arc::clone(&self.source), false));
         }
-        if let Some(lower) = self.lower.as_ref().filter(|_| found.below) {
+        let is_kept = row.map_or(Ok(false), |row| self.is_kept(&row))?;
+        if let Some(lower) = self.lower.as_ref().filter(|_| found.below && !is_kept) {
             places.push((Arc::clone(lower), true));
         }
         // Where both are there, a move was cut off between them, and either may be damaged since.
@@ -357,6 +358,19 @@ impl Wreck {
         };
         let row = Row { state: State::Whole, ..row };
         Ok(Some(Piece { row, opening: None, missing: Some(why) }))
+    }
+
+    /// Whether the store's folder has what a collection left of the chunk of `row`, as it was written. Then one of its number
+    /// in the lower folder is not needed, and may be another copy's.
+    fn is_kept(&self, row: &Row) -> Result<bool> {
+        let State::Sparse(SparseFile { generation, .. }) = row.state else { return Ok(false) };
+        let path = paths::sparse_chunk(self.epoch, row.number, generation);
+        let identity = paths::sparse_identity(self.store, self.epoch, row.number, generation);
+        let file = self.source.open(&path, Mode::Read, Access::Buffered);
+        match file.and_then(|file| sparse::verify(&*file, identity, generation)) {
+            Err(error) if !is_loss(&error) => Err(error),
+            verified => Ok(verified.is_ok()),
+        }
     }
 
     /// What collections have left of the chunk of this number, in the newest of its files that can be read.
@@ -601,8 +615,11 @@ impl Wreck {
         let file = self.pack.files.get(chunk)?;
         let damaged = salvage::whole(&*file, (chunk.identity, self.store, chunk.base), into)?;
         if let Some((first, last)) = damaged {
-            if let Some(told) = self.cut_off(chunk, &*file)? {
+            if let Some((end, told)) = self.cut_off(chunk, &*file)? {
                 self.unfinished.insert(told);
+                // An opening would remove them, and so some of what they need may be lost.
+                into.commits.retain(|offset, _| *offset < chunk.base + end);
+                into.references.retain(|offset, _| *offset < chunk.base + end);
                 return Ok(());
             }
             self.last_damage = self.last_damage.max(Some(chunk.base + last));
@@ -617,9 +634,9 @@ impl Wreck {
         Ok(())
     }
 
-    /// What is to be said of bytes at the end of the last chunk that the next opening would have removed: they are less
-    /// than a batch, and neither the control file nor a batch behind them says that they were ever durable.
-    fn cut_off(&self, chunk: &Arc<Chunk>, file: &dyn File) -> Result<Option<String>> {
+    /// Where the last chunk ends, and what is to be said of bytes behind it that the next opening would have removed, as a
+    /// check passes over them: neither the control file nor a batch behind them says that they were ever durable.
+    fn cut_off(&self, chunk: &Arc<Chunk>, file: &dyn File) -> Result<Option<(u64, String)>> {
         let Some(control) = self.control.as_ref().filter(|_| !self.has_older_control) else {
             return Ok(None);
         };
@@ -633,15 +650,16 @@ impl Wreck {
         };
         let known = (control.checkpoint.chunk, control.checkpoint.position.offset);
         let is_known = known > (chunk.number, end);
-        if is_known || !append::is_cut_off(file, chunk.identity, end)? {
+        if is_known {
             return Ok(None);
         }
         let bytes = append::unfinished_bytes(file, end)?;
         let (path, s) = (&chunk.path, if bytes == 1 { "" } else { "s" });
-        Ok(Some(format!(
-            "{path} has {bytes} byte{s} behind its last batch, at byte {end}, of one that was cut off: nothing says that it \
-             was ever durable"
-        )))
+        let told = format!(
+            "{path} has {bytes} byte{s} behind its last batch, at byte {end}, of one that was cut off: if it had been \
+             acknowledged, it is lost"
+        );
+        Ok(Some((end, told)))
     }
 
     fn chain_of(&self, chunk: &Arc<Chunk>, length: u64) -> Result<Option<u32>> {
