@@ -209,6 +209,12 @@ fn the_bench_gives_the_hashes_of_two_other_engines() {
         // What was loaded goes first, and the blocks change it where it is then.
         let is_archive = report["archived_chunks"].as_u64().is_some_and(|chunks| chunks > 0);
         assert_eq!(is_archive, place.len() == 2, "{report}");
+        if is_archive {
+            assert!(report["archived_above_bytes"].as_u64() > Some(0), "{report}");
+            for reads in ["lower_block_reads", "lower_find_reads"] {
+                assert_eq!(report[reads], 0, "{report}");
+            }
+        }
         // The store is gone, and its chunks with it.
         assert!(!lower.join("0000-000000.pack").exists());
         assert_eq!(report["load_hash"], "CoWSQ7ad76qutwFzmP1G5AegdtSnTtgAViRMgzWRsSyoC8KQbNmq");

@@ -135,7 +135,8 @@ fn collected(mut body: Outline, control: &Control) -> Outline {
     };
     for (name, chunks) in [
         ("sparse chunks", count(|state| matches!(state, State::Sparse(_)))),
-        ("chunks in the lower layer", count(|state| state == State::Lower)),
+        ("chunks in the lower layer", count(State::is_lower)),
+        ("of them with a part above", count(|state| matches!(state, State::Both(_)))),
         ("chunks gone", count(|state| state == State::Gone)),
     ] {
         if chunks > 0 {

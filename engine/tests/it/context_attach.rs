@@ -16,7 +16,7 @@ use crate::hooked_disk::{Call, HookedDisk};
 
 /// A lower folder with all that a store had before its last commit, and a copy of the store that has collected to its
 /// fourth. Both have gone on with a commit more.
-fn copies(index: Index) -> (Arc<SimDisk>, Arc<SimDisk>, Vec<CommitHash>) {
+pub fn copies(index: Index) -> (Arc<SimDisk>, Arc<SimDisk>, Vec<CommitHash>) {
     let (first, mut commits) = made(index, 9);
     let copy = first.crash(Crash::Process);
     let lower = SimDisk::new(2);

@@ -83,6 +83,53 @@ fn what_a_collection_kept_is_written_as_it_was_and_read() {
     assert_eq!(store.check().unwrap().commits, 1);
 }
 
+/// A store of which the first of two commits is in the lower folder, with a value that the second has as well.
+fn archived_store() -> (Arc<MemoryDisk>, Arc<MemoryDisk>) {
+    let (disk, lower) = (MemoryDisk::seeded(1), MemoryDisk::seeded(2));
+    let below = Some(Arc::clone(&lower) as Arc<dyn Disk>);
+    let options = Options { seed: Some(42), chunk_bytes: 200, lower: below, ..Options::default() };
+    let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    let mut tree = Tree::empty(Configuration::TEZOS);
+    let mut hashes = Vec::new();
+    for value in [b'x', b'y'] {
+        tree.add(&["first"], &[b'x'; 16]).unwrap();
+        tree.add(&["last"], &[value; 17]).unwrap();
+        let info = CommitInfo::new(&hashes, 7, "Tezos", "lvl 1");
+        hashes = vec![store.commit(&mut tree, &info).unwrap()];
+    }
+    assert_eq!(store.archive(&hashes[0], 9).unwrap(), 1);
+    store.close().unwrap();
+    (disk, lower)
+}
+
+#[test]
+fn what_stays_above_of_an_archive_is_written_as_it_was_and_read() {
+    let (written, lower) = archived_store();
+    let disk = written.snapshot();
+    disk.replace(SPARSE, golden("sparse/above.bin", &written.bytes(SPARSE).unwrap())).unwrap();
+    let control = golden("control/archived.bin", &written.bytes("control").unwrap());
+    disk.replace("control", control).unwrap();
+    let outline = inspect::file("control", &disk.bytes("control").unwrap()).unwrap().to_string();
+    assert!(outline.contains("of them with a part above"), "{outline}");
+    for lower in [None, Some(lower as Arc<dyn Disk>)] {
+        let has_all = lower.is_some();
+        let options = Options { lower, ..Options::default() };
+        let store = Store::open_read_only(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+        let [new, old] = store
+            .log(9)
+            .map_or_else(|_| [store.last_commit().unwrap().unwrap(); 2], |all| [all[0], all[1]]);
+        let tree = store.checkout(&new).unwrap();
+        assert_eq!(tree.find(&["first"]).unwrap().unwrap(), [b'x'; 16]);
+        assert_eq!(tree.find(&["last"]).unwrap().unwrap(), [b'y'; 17]);
+        assert_eq!(has_all, old != new);
+        if has_all {
+            let tree = store.checkout(&old).unwrap();
+            assert_eq!(tree.find(&["last"]).unwrap().unwrap(), [b'x'; 17]);
+            assert_eq!(store.check().unwrap().commits, 2);
+        }
+    }
+}
+
 #[test]
 fn a_control_file_of_the_version_before_is_read() {
     let disk = small_store();

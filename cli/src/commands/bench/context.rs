@@ -2,6 +2,7 @@
 
 mod archiving;
 mod collecting;
+mod counted;
 mod reader;
 
 use std::path::{Path, PathBuf};
@@ -226,7 +227,7 @@ fn work_on(
     let mut store = Store::create(Arc::clone(disk), options.clone())?;
     let mut beside = Beside {
         collector: Collector::of(arguments, folder)?,
-        archiver: arguments.lower.as_ref().map(|_| Archiver::default()),
+        archiver: lower.map(Lower::archiver),
     };
     let mut seen = Seen { timings: timings.as_deref(), tracing: &mut tracing };
     let (mut report, last, mut workload) = measure(arguments, &mut store, &mut beside, &mut seen)?;
@@ -253,7 +254,12 @@ fn work_on(
     let reader = Store::open_read_only(Arc::clone(disk), options)?;
     let tree = reader.checkout(&last)?;
     let start = Instant::now();
-    workload.find_any(&tree, READER_FINDS)?;
+    match (&mut report.archived, lower) {
+        (Some(archived), Some(lower)) => {
+            archived.count(lower, || workload.find_any(&tree, READER_FINDS))?;
+        }
+        _ => workload.find_any(&tree, READER_FINDS)?,
+    }
     report.reader_finds_per_second = READER_FINDS as f64 / start.elapsed().as_secs_f64();
     report.missing = workload.missing;
     tracing.finish()?;

@@ -51,6 +51,8 @@ pub(crate) struct Chunk {
     length: u64,
     /// Where the records of a sparse one are.
     mapping: OnceLock<Mapping>,
+    /// Of one in the lower folder: what recent commits need of it, in a file of the store's own folder.
+    pub(crate) above: Option<Arc<Chunk>>,
     slot: Arc<Slot>,
 }
 
@@ -78,6 +80,7 @@ impl Chunk {
             state: State::Whole,
             length: 0,
             mapping: OnceLock::new(),
+            above: None,
             slot: Arc::default(),
         }
     }
@@ -92,6 +95,9 @@ impl Chunk {
             chunk.end = AtomicU64::new(bytes);
         } else if state == State::Gone {
             chunk.end = AtomicU64::new(0);
+        } else if let State::Both(sparse) = state {
+            let row = Row { state: State::Sparse(sparse), ..*row };
+            chunk.above = Some(Arc::new(Chunk::collected(cache, store, epoch, &row)));
         }
         (chunk.state, chunk.length, chunk.numbers) = (state, length, count);
         chunk.seal(chain);
@@ -114,18 +120,28 @@ impl Chunk {
             state: self.state,
             length: self.length,
             mapping: OnceLock::new(),
+            above: self.above.as_ref().map(|above| Arc::new(above.again(cache))),
             slot: Arc::default(),
         }
     }
 
     /// Whether it has all its records.
     pub(crate) fn is_whole(&self) -> bool {
-        matches!(self.state, State::Whole | State::Lower)
+        self.state == State::Whole || self.is_lower()
     }
 
     /// Whether its file is in the lower folder.
     pub(crate) fn is_lower(&self) -> bool {
-        self.state == State::Lower
+        self.state.is_lower()
+    }
+
+    /// What of it is in the store's own folder.
+    pub(crate) fn own(self: &Arc<Chunk>) -> Option<Arc<Chunk>> {
+        match self.state {
+            State::Gone => None,
+            _ if self.is_lower() => self.above.clone(),
+            _ => Some(Arc::clone(self)),
+        }
     }
 
     /// Whether it has a file.

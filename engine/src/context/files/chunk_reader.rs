@@ -67,6 +67,17 @@ impl ChunkReader {
         Ok(self.entries[self.last].place)
     }
 
+    /// Reads each record that `chunk`, which is sparse, has; returns their offsets. `Corrupt` unless all are as they were
+    /// written.
+    pub(crate) fn expect_all(pack: &Pack, chunk: &Arc<Chunk>) -> Result<Vec<(u64, bool)>> {
+        let mut reader = ChunkReader::open(pack, Arc::clone(chunk))?;
+        let records = pack.kept_records(chunk)?;
+        for (offset, _) in &records {
+            reader.named(pack, *offset)?;
+        }
+        Ok(records)
+    }
+
     /// The bytes from `place` on, all of the record that begins there among them. `up` when those after it
     /// will be wanted, otherwise those before it.
     pub(crate) fn record(&mut self, place: u64, up: bool) -> Result<&[u8]> {

@@ -233,10 +233,11 @@ impl Control {
                 State::Sparse(sparse) if row.count == 1 => (1, Some(sparse)),
                 State::Sparse(sparse) => (4, Some(sparse)),
                 State::Lower => (2, None),
+                State::Both(sparse) => (5, Some(sparse)),
                 State::Gone => (3, None),
             };
             out.varint(row.length << 3 | state);
-            if state >= 3 {
+            if matches!(state, 3 | 4) {
                 out.varint(row.count);
             }
             if row.state == State::Gone {
@@ -401,10 +402,14 @@ fn take_commits(from: &mut Decoder<'_>, what: &str) -> Result<Vec<u64>> {
     Ok(commits)
 }
 
-/// The table of chunks; `is_first` is that of version 2, which had no sparse ones.
+fn take_sparse(from: &mut Decoder<'_>) -> Result<SparseFile> {
+    Ok(SparseFile { generation: from.varint()?, bytes: from.varint()?, sum: from.u32()? })
+}
+
 /// What a file of kept records may have beside twice what the chunk had.
 const SPARSE_MORE: u64 = 1 << 20;
 
+/// The table of chunks; `is_first` is that of version 2, which had no sparse ones.
 fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
     let start = from.clone();
     let count = from.count(5)?;
@@ -423,13 +428,10 @@ fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
         let chain = if state == 3 && !is_first { 0 } else { from.u32()? };
         let state = match state {
             0 => State::Whole,
-            1 | 4 if !is_first => State::Sparse(SparseFile {
-                generation: from.varint()?,
-                bytes: from.varint()?,
-                sum: from.u32()?,
-            }),
+            1 | 4 if !is_first => State::Sparse(take_sparse(from)?),
             2 => State::Lower,
             3 => State::Gone,
+            5 => State::Both(take_sparse(from)?),
             other => {
                 return Err(Error::new(
                     Kind::Version,
@@ -448,7 +450,7 @@ fn take_rows(from: &mut Decoder<'_>, is_first: bool) -> Result<Vec<Row>> {
                 at.corrupt("a chunk of a byte at least", format_args!("{stands} of {length}"))
             );
         }
-        if let State::Sparse(SparseFile { generation, bytes, .. }) = state {
+        if let Some(SparseFile { generation, bytes, .. }) = state.sparse() {
             // Of records and a mapping of eight bytes for each there can be no more.
             let most = length.saturating_mul(2).saturating_add(SPARSE_MORE);
             if bytes > most || generation >= u64::from(u32::MAX) {
@@ -490,7 +492,7 @@ mod tests {
     fn it_comes_back_and_every_flipped_bit_is_noticed() {
         let position = Position { offset: 40, sequence: 2, chain: 7 };
         let control = Control {
-            checkpoint: Place { chunk: 10, position, before: 35 },
+            checkpoint: Place { chunk: 11, position, before: 35 },
             last_commit: 177,
             first_commit: 170,
             horizon: Horizon { commit: 99, offset: 120, sequence: 4, kept: vec![8, 77] },
@@ -506,8 +508,9 @@ mod tests {
                     count: 4,
                     ..row(5, 115, 20, State::Sparse(SparseFile { generation: 3, bytes: 9, sum: 8 }))
                 },
-                row(9, 135, 10, State::Lower),
-                row(10, 145, 40, State::Whole),
+                row(9, 135, 5, State::Lower),
+                row(10, 140, 5, State::Both(SparseFile { generation: 7, bytes: 11, sum: 6 })),
+                row(11, 145, 40, State::Whole),
             ],
             branches: vec![(b"main".to_vec(), [3; 32].into())],
             ..Control::empty(5, Configuration::TEZOS, Index::Always, 2)

@@ -10,7 +10,6 @@ mod swaps;
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::chunk::{Opening, Seal};
 use super::chunk_files::{Chunk, Files};
 use super::control::Row;
 use super::evicted_hashes::EvictedHashes;
@@ -34,8 +33,6 @@ use crate::context::pieces::recent::Recent;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::file::append::PAYLOAD_MAX;
-use crate::format::checksum::crc_append;
-use crate::format::codec::Encoder;
 use crate::format::hash::combine;
 use crate::sync::{AtomicU64, Mutex, lock};
 
@@ -280,6 +277,9 @@ impl Pack {
     /// more.
     fn locate(&self, offset: u64) -> Result<(Arc<Chunk>, u64)> {
         let chunk = self.chunk(offset).ok_or_else(|| collected(offset))?;
+        if let Some(found) = self.locate_above(&chunk, offset) {
+            return Ok(found);
+        }
         let place = self.place_in(&chunk, offset)?;
         Ok((chunk, place))
     }
@@ -287,12 +287,12 @@ impl Pack {
     /// The byte of the file of `chunk`, which `offset` is or was in.
     pub(crate) fn place_in(&self, chunk: &Arc<Chunk>, offset: u64) -> Result<u64> {
         match chunk.state {
-            State::Whole | State::Lower => Ok(offset - chunk.base),
             State::Sparse(_) => {
                 let entry = self.entry(chunk, offset)?.ok_or_else(|| collected(offset))?;
                 Ok(entry.place)
             }
             State::Gone => Err(collected(offset)),
+            _ => Ok(offset - chunk.base),
         }
     }
 
@@ -367,41 +367,6 @@ impl Pack {
             return Err(Error::corrupt(&chunk.path, place, "a mapping in order", "another"));
         }
         Ok(records)
-    }
-
-    /// The opening of `chunk`, which nothing but scans read. `Corrupt` when it is not what it was.
-    pub(crate) fn read_opening(&self, chunk: &Arc<Chunk>) -> Result<Opening> {
-        if chunk.is_whole() {
-            return self.files.read_opening(chunk);
-        }
-        self.record(chunk.base + Opening::PLACE, |file, place, record| match record.tag {
-            Tag::Opening => Opening::decode(file, place, record.body),
-            other => Err(Error::corrupt(file, place, "an opening", format_args!("{other:?}"))),
-        })
-    }
-
-    /// The end of `chunk`, if it has ended. `Corrupt` when what it says is not so.
-    pub(crate) fn read_end(&self, chunk: &Arc<Chunk>) -> Result<Option<Seal>> {
-        if chunk.is_whole() {
-            return self.files.read_end(chunk);
-        }
-        let length = chunk.logical_end() - chunk.base;
-        let offset = chunk.logical_end().saturating_sub(Seal::RECORD);
-        self.record(offset, |file, place, record| {
-            let corrupt = || Error::corrupt(file, place, "the end of the chunk", "another");
-            if record.tag != Tag::Seal {
-                return Err(corrupt());
-            }
-            let seal = Seal::decode(file, place, record.body)?;
-            let mut bytes = Encoder::new();
-            record::put(&mut bytes, self.store, offset, Tag::Seal, &record.hash, record.body);
-            let chain = crc_append(seal.chain, bytes.bytes());
-            // One that stands for several has the end of the last of them.
-            let is_long =
-                if chunk.numbers > 1 { seal.length < length } else { seal.length == length };
-            let is_right = is_long && chunk.sealed() == Some(chain);
-            if is_right { Ok(Some(seal)) } else { Err(corrupt()) }
-        })
     }
 
     /// The bytes of page `number`, which is whole.

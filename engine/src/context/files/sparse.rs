@@ -52,8 +52,25 @@ pub(crate) enum State {
     Sparse(SparseFile),
     /// It was moved to the lower folder, whole.
     Lower,
+    /// The same, and what recent commits need of it is in this file above.
+    Both(SparseFile),
     /// Nothing in it was kept.
     Gone,
+}
+
+impl State {
+    /// Whether it is whole in the lower folder.
+    pub(crate) fn is_lower(self) -> bool {
+        matches!(self, State::Lower | State::Both(_))
+    }
+
+    /// The file that has some of its records.
+    pub(crate) fn sparse(self) -> Option<SparseFile> {
+        match self {
+            State::Sparse(sparse) | State::Both(sparse) => Some(sparse),
+            _ => None,
+        }
+    }
 }
 
 /// Where a record is, and what for.

@@ -5,9 +5,11 @@
 //! `docs/design/durability.md`.
 
 mod attach;
+mod live;
 
 use std::sync::Arc;
 
+pub(super) use self::live::Live;
 use super::Store;
 use super::collection::Keep;
 use super::tip::{Tip, Writer};
@@ -18,6 +20,7 @@ use crate::context::files::pack::Pack;
 use crate::context::files::volume::{self, NotCopied};
 use crate::context::hash::CommitHash;
 use crate::context::observer::Operation;
+use crate::context::options::Index;
 use crate::context::pieces::node::Load;
 use crate::disk::{Disk, Lock, remove_quietly};
 use crate::error::{Error, Kind, Result};
@@ -25,9 +28,10 @@ use crate::sync::lock;
 
 impl Store {
     /// Moves chunks that end before that of `target` to [`Options::lower`](crate::context::Options::lower), the oldest first, at most `most` of
-    /// them, and returns how many: fewer when no more are left. What is read of them from then on is read there,
-    /// also by a newer commit that has an old value unchanged. Each chunk is copied, read once to be verified, and
-    /// takes two syncs of the lower folder and two of the store's.
+    /// them, and returns how many: fewer when no more are left. What commits from `target` on, branches and pins need of
+    /// them stays above too, so that only older commits are read there. Reads what stays above first, and what that reaches
+    /// in the chunks that move, now and then all that it reaches: one call for several chunks costs less than one for each.
+    /// Each chunk is copied, read once to be verified, and takes two syncs of the lower folder and four of the store's.
     ///
     /// Chunks that a collection has rewritten stay. After an error of the lower disk the chunk stays where it is,
     /// and the store goes on. `Invalid` without a lower folder, while a collection is under way, and where the lower folder
@@ -56,7 +60,8 @@ impl Store {
         let _span = self.span(Operation::Archive);
         let offset = self.commit_offset(target)?;
         let line = self.pack.chunk(offset).map_or(0, |chunk| chunk.number);
-        self.move_chunks(State::Lower, most, |rows| {
+        let kept = self.kept_below(offset)?;
+        self.move_chunks(Some((offset, kept)), most, |rows| {
             let old = |row: &&Row| row.state == State::Whole && row.number < line;
             rows.iter().find(old).copied()
         })
@@ -90,9 +95,7 @@ impl Store {
     /// [`Store::archive`] does; `Missing` when a chunk is not in the lower folder.
     pub fn unarchive(&mut self, most: u64) -> Result<u64> {
         let _span = self.span(Operation::Unarchive);
-        self.move_chunks(State::Whole, most, |rows| {
-            rows.iter().rfind(|row| row.state == State::Lower).copied()
-        })
+        self.move_chunks(None, most, |rows| rows.iter().rfind(|row| row.state.is_lower()).copied())
     }
 
     /// Bytes of the chunks that are in the lower folder. Reads nothing.
@@ -141,7 +144,7 @@ impl Store {
 
     /// `Invalid` when what was moved last is not in this lower folder: no folder would have all.
     fn expect_archive(&self, control: &Control, lower: &dyn Disk) -> Result<()> {
-        let moved = control.chunks.iter().rfind(|row| row.state == State::Lower);
+        let moved = control.chunks.iter().rfind(|row| row.state.is_lower());
         let chunk = moved.and_then(|row| self.pack.numbered(row.number));
         if let Some(chunk) = chunk
             && !lower.exists(&chunk.path)?
@@ -159,7 +162,7 @@ impl Store {
     /// `Invalid` when `lower` is not the folder of this store, or has not what was moved last.
     fn expect_own(&self, control: &Control, lower: &dyn Disk, to: State) -> Result<()> {
         let (store, epoch) = (control.store, control.epoch);
-        let last = control.chunks.iter().rfind(|row| row.state == State::Lower);
+        let last = control.chunks.iter().rfind(|row| row.state.is_lower());
         if last.is_some_and(|row| volume::is_of(lower, store, epoch, row.number)) {
             return Ok(());
         }
@@ -171,12 +174,15 @@ impl Store {
         self.expect_archive(control, lower)
     }
 
+    /// Moves chunks down, of which what is needed from a commit on, or for others that are older, stays above; without one
+    /// they come back.
     fn move_chunks(
         &mut self,
-        to: State,
+        from: Option<(u64, Vec<u64>)>,
         most: u64,
         next: impl Fn(&[Row]) -> Option<Row>,
     ) -> Result<u64> {
+        let to = if from.is_some() { State::Lower } else { State::Whole };
         let tip = self.tip()?;
         let lower = self.options.lower.clone().ok_or_else(|| {
             Error::invalid("the store was opened without a lower folder: open it with one")
@@ -204,6 +210,13 @@ impl Store {
         }
         let alone = volume::lock(&lower)?;
         self.look_below(&mut writer, &*lower, to)?;
+        let mut live = match from {
+            Some(from) => {
+                let first = next(&writer.control.chunks).map_or(0, |row| row.base);
+                Some(Live::of(&self.pack, &mut writer, from, first)?)
+            }
+            None => None,
+        };
         let mut moved = 0;
         while moved < most
             && let Some(row) = next(&writer.control.chunks)
@@ -217,11 +230,29 @@ impl Store {
                     ));
                 }
             }
-            let row = Row { state: to, ..row };
-            tip.move_chunk(&self.pack, &mut writer, &lower, alone.as_deref(), row)?;
+            let state = match &live {
+                Some(live) => tip.write_above(&self.pack, &mut writer, &live.marks, &row)?,
+                None => to,
+            };
+            let row = Row { state, ..row };
+            let done = tip.move_chunk(&self.pack, &mut writer, &lower, alone.as_deref(), row);
+            done.inspect_err(|_| tip.drop_above(&mut writer, &row))?;
             tip.remove_doomed(&mut writer, u64::MAX)?;
             moved += 1;
         }
+        if let Some(live) = &mut live {
+            if let Err(error) = tip.tend(&self.pack, &mut writer, live) {
+                if writer.poisoned {
+                    return Err(error);
+                }
+                index.warn(format!(
+                    "what is above of chunks in the lower folder is as it was, and the next move looks after it: {error}"
+                ));
+            }
+            tip.remove_doomed(&mut writer, u64::MAX)?;
+        }
+        // For the next call, if that does not take them all.
+        writer.live = live.filter(|_| next(&writer.control.chunks).is_some());
         writer.moved = Some((writer.control.epoch, to));
         Ok(moved)
     }
@@ -239,7 +270,7 @@ impl Store {
             }
             return Ok(());
         }
-        let last = control.chunks.iter().rfind(|row| row.state == State::Lower);
+        let last = control.chunks.iter().rfind(|row| row.state.is_lower());
         let is_there = |row: &Row| volume::is_of(lower, store, epoch, row.number);
         if !(goes_on && last.is_some_and(is_there)) {
             volume::remove_leftovers(lower)?;
@@ -260,7 +291,7 @@ impl Tip {
         row: Row,
     ) -> Result<()> {
         let place = writer.control.place_of(row.number).expect("its row was just seen");
-        let goes_down = row.state == State::Lower;
+        let goes_down = row.state.is_lower();
         let disk = if goes_down { lower } else { &self.disk };
         let epoch = writer.control.epoch;
         let fresh = Arc::new(Chunk::collected(pack.cache(), pack.store, epoch, &row));
@@ -288,8 +319,12 @@ impl Tip {
         // A thread that misses a file may read the new control file and find the new place before this does.
         let old = pack.chunks_of(row.number..row.number + 1);
         let before = std::mem::replace(&mut writer.control.chunks[place], row);
+        let had_copies = writer.control.has_copies;
+        // What is below alone is written again where a commit has it again.
+        writer.control.has_copies |= goes_down && writer.control.index == Index::Always;
         if let Err(error) = self.write_places(pack, writer) {
             writer.control.chunks[place] = before;
+            writer.control.has_copies = had_copies;
             return Err(error);
         }
         if !goes_down {
@@ -300,6 +335,7 @@ impl Tip {
         if goes_down {
             writer.doomed.extend(old);
         } else {
+            writer.doomed.extend(old.iter().filter_map(Chunk::own));
             for old in old.iter().filter(|old| Arc::strong_count(old) == 1) {
                 // What stays is the same chunk, which the next that is moved there is written over.
                 remove_quietly(&**lower, &old.path);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Store;
 use crate::context::files::chunk::{Opening, Place, Seal};
 use crate::context::files::chunk_files::Chunk;
+use crate::context::files::chunk_reader::ChunkReader;
 use crate::context::files::commit::CommitBody;
 use crate::context::files::control::Control;
 use crate::context::files::hash_index::{Entries, advising_rebuild, is_damage};
@@ -58,7 +59,10 @@ impl<'a> Chunks<'a> {
         let control = &store.control;
         let mut left: Vec<(Arc<Chunk>, Option<Ends>)> = Vec::new();
         let mut errors = Vec::new();
-        for chunk in pack.chunks().into_iter().filter(|chunk| chunk.has_file()) {
+        // Recent commits need nothing from a lower folder that was not given; others say so themselves.
+        let has_lower = pack.files.lower().is_some();
+        let is_there = |chunk: &Arc<Chunk>| chunk.has_file() && (has_lower || !chunk.is_lower());
+        for chunk in pack.chunks().into_iter().filter(is_there) {
             let found = pack.beside_swaps(|| {
                 let Some(chunk) = pack.chunk(chunk.base).filter(|chunk| chunk.has_file()) else {
                     return Ok(None);
@@ -283,7 +287,20 @@ impl Store {
                 };
                 append::expect_chain(&*pack.files.get(&chunk)?, chunk.identity, end, chain)
             });
-            if let Err(error) = outcome {
+            let above = pack.beside_swaps(|| match pack.chunk(base) {
+                Some(chunk) => match &chunk.above {
+                    Some(above) => ChunkReader::expect_all(pack, above).map(drop),
+                    None => Ok(()),
+                },
+                None => Ok(()),
+            });
+            let above = above.map_err(|error| {
+                error.context(
+                    "what recent commits need is read in the lower folder instead, and the next move of chunks writes \
+                     it anew",
+                )
+            });
+            for error in [outcome, above].into_iter().filter_map(Result::err) {
                 found(self.judged(error))?;
             }
         }

@@ -144,9 +144,7 @@ impl Store {
                     }
                     chunk
                 }
-                ChunkState::Sparse(_) | ChunkState::Lower | ChunkState::Gone => {
-                    Chunk::collected(self.pack.cache(), store, epoch, row)
-                }
+                _ => Chunk::collected(self.pack.cache(), store, epoch, row),
             };
             self.pack.add_chunk(Arc::new(chunk));
         }
@@ -405,7 +403,8 @@ impl Store {
         let (right, named) = match row.state {
             ChunkState::Whole => (None, paths::chunk(epoch, number)),
             // It stays as long as that which was moved is not seen.
-            ChunkState::Lower => return !self.is_in_lower(number),
+            ChunkState::Both(sparse) if generation == Some(sparse.generation) => return true,
+            ChunkState::Lower | ChunkState::Both(_) => return !self.is_in_lower(number),
             ChunkState::Sparse(SparseFile { generation, .. }) => {
                 (Some(generation), paths::sparse_chunk(epoch, row.number, generation))
             }

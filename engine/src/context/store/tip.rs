@@ -8,6 +8,7 @@
 use std::sync::{Arc, Weak};
 
 use super::State;
+use super::archive::Live;
 use super::collection::Collection;
 use crate::context::files::batch::{self, Batch};
 use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place, Seal, chunk_end};
@@ -20,7 +21,7 @@ use crate::context::files::pack::{Pack, Spill};
 use crate::context::files::paths;
 use crate::context::files::record::{self, Tag};
 use crate::context::observer::{self, Meter, Operation, Span};
-use crate::context::options::Options;
+use crate::context::options::{Index, Options};
 use crate::context::pieces::digest;
 use crate::context::pieces::node::{Load, Slot};
 use crate::disk::{Disk, Lock};
@@ -103,6 +104,10 @@ pub(super) struct Writer {
     pub(super) reclaimed: u64,
     /// The epoch of the chunks that were moved since the lower folder was looked through, and where they went.
     pub(super) moved: Option<(u64, ChunkState)>,
+    /// What was found to be needed of chunks that go to the lower folder, where some are left to go, and how much of all
+    /// that are there was needed above.
+    pub(super) live: Option<Live>,
+    pub(super) needed_bytes: Option<u64>,
     /// How many chunks there may be at a time.
     pub(super) chunks_max: u64,
 }
@@ -157,6 +162,8 @@ impl Tip {
             removal: None,
             reclaimed: 0,
             moved: None,
+            live: None,
+            needed_bytes: None,
             chunks_max: CHUNKS_MAX,
         };
         Arc::new(Tip {
@@ -495,6 +502,7 @@ impl Writer {
         let horizon = self.control.horizon.commit;
         let barrier = match &collection {
             Some(collection) => Some(collection.barrier(pack)),
+            None if self.is_archive() => Some(Barrier::of_archive(pack, horizon)),
             None => (horizon > 0).then(|| Barrier::below(pack, horizon)),
         };
         let outcome = write(self, barrier.as_ref());
@@ -502,6 +510,12 @@ impl Writer {
         let kept = collection.as_mut().map_or(Ok(()), |collection| collection.keep(&roots));
         self.collection = collection;
         kept.and(outcome)
+    }
+
+    /// Whether the index may lead to what is in the lower folder alone.
+    fn is_archive(&self) -> bool {
+        let control = &self.control;
+        control.index == Index::Always && control.chunks.iter().any(|row| row.state.is_lower())
     }
 
     /// Whether the commit at `offset` is there and will stay.

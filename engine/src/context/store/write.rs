@@ -7,6 +7,7 @@ use super::tip::{self, Tip};
 use super::{State, Store, paths};
 use crate::context::files::batch::{self, Batch, Objects};
 use crate::context::files::chunk::{Opening, Place};
+use crate::context::files::chunk_files::Chunk;
 use crate::context::files::commit::{CommitBody, PARENTS_MAX, TEXT_MAX};
 use crate::context::files::control::{self, BRANCHES_BYTES_MAX, Control};
 use crate::context::files::hash_index::{HashIndex, is_damage};
@@ -641,14 +642,13 @@ impl Store {
             let _ = index.start_again(self.nothing()).and_then(|()| index.reach_end(self.place()));
         }
         let keeper: Arc<dyn Any + Send + Sync> = tip;
-        let chunks = old.chunks().into_iter();
         // What is in the lower folder stays there: it may be somebody's archive.
-        let chunks = chunks.filter(|chunk| chunk.has_file() && !chunk.is_lower());
+        let chunks: Vec<_> = old.chunks().iter().filter_map(Chunk::own).collect();
         // What a collection has made nobody has read yet: while it is open trees have it after an opening too.
-        for chunk in chunks.clone().rev().take(old.files.at_once()) {
-            drop(old.files.get(&chunk));
+        for chunk in chunks.iter().rev().take(old.files.at_once()) {
+            drop(old.files.get(chunk));
         }
-        let paths = chunks.chain(doomed).map(|chunk| chunk.path.clone());
+        let paths = chunks.into_iter().chain(doomed).map(|chunk| chunk.path.clone());
         let paths = paths.chain(removal.map(|removal| removal.path().to_owned()));
         old.files.doom(Arc::downgrade(&keeper), paths);
         Ok(())

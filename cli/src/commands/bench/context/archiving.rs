@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -11,6 +12,7 @@ use varvite::disk::Disk;
 use varvite::{Error, Result};
 
 use super::Arguments;
+use super::counted::CountedDisk;
 use crate::print;
 use crate::store::folder::{Target, apart, remove_moved};
 use crate::system::measure::{BlockMs, Samples, thread_cpu_ns};
@@ -23,6 +25,11 @@ pub(super) struct MovedChunks {
     archive_cpu_seconds: f64,
     /// By the clock, for each chunk.
     archive_ms: BlockMs,
+    /// Files above that have what recent commits need of the chunks.
+    archived_above_bytes: u64,
+    /// Reads of the lower folder by blocks, and by finds in the last commit once all has moved.
+    lower_block_reads: u64,
+    lower_find_reads: u64,
 }
 
 /// Moves a chunk after each block, if one is old enough.
@@ -32,11 +39,16 @@ pub(super) struct Archiver {
     chunks: u64,
     cpu_ns: u64,
     took: Samples,
+    /// Reads of the lower folder, and those of them that moved chunks.
+    reads: Arc<AtomicU64>,
+    moving_reads: u64,
 }
 
 /// The lower folder. Where its store goes with the command, so do the chunks in it, which are nobody's then.
 pub(super) struct Lower {
     pub disk: Arc<dyn Disk>,
+    /// How often it was read.
+    reads: Arc<AtomicU64>,
     folder: PathBuf,
     /// Until it is known that the load has come to its end.
     made: Option<Target>,
@@ -63,7 +75,14 @@ impl Lower {
         }
         let (target, disk) = Target::create(lower)?;
         let going = folder.filter(|_| arguments.dir.is_none()).map(Path::to_owned);
-        Ok(Some(Lower { disk, folder: lower.clone(), made: Some(target), going }))
+        let reads = Arc::default();
+        let disk = CountedDisk::new(disk, &reads);
+        Ok(Some(Lower { disk, reads, folder: lower.clone(), made: Some(target), going }))
+    }
+
+    /// What moves chunks there.
+    pub(super) fn archiver(&self) -> Archiver {
+        Archiver { reads: Arc::clone(&self.reads), ..Archiver::default() }
     }
 
     /// Keeps the folder, with what was moved there, where its store stays.
@@ -92,7 +111,10 @@ impl Archiver {
             store.begin_chunk()?;
         }
         let (start, cpu) = (Instant::now(), thread_cpu_ns());
-        if store.archive(last, 1)? == 0 {
+        let before = self.reads.load(Relaxed);
+        let moved = store.archive(last, 1)?;
+        self.moving_reads += self.reads.load(Relaxed) - before;
+        if moved == 0 {
             return Ok(false);
         }
         self.chunks += 1;
@@ -108,22 +130,41 @@ impl Archiver {
     }
 
     pub(super) fn report(mut self, store: &Store) -> MovedChunks {
+        let above = store.chunks().iter().map(|chunk| chunk.above_bytes).sum();
         MovedChunks {
             archived_chunks: self.chunks,
             archived_bytes: store.archived_bytes(),
             archive_cpu_seconds: self.cpu_ns as f64 / 1e9,
             archive_ms: BlockMs::of(&mut self.took),
+            archived_above_bytes: above,
+            lower_block_reads: self.reads.load(Relaxed) - self.moving_reads,
+            lower_find_reads: 0,
         }
     }
 }
 
 impl MovedChunks {
+    /// Does `finds`, and counts how often they read the lower folder.
+    pub(super) fn count(
+        &mut self,
+        lower: &Lower,
+        finds: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let before = lower.reads.load(Relaxed);
+        finds()?;
+        self.lower_find_reads = lower.reads.load(Relaxed) - before;
+        Ok(())
+    }
+
     /// Prints it for a person.
     pub(super) fn show(&self) -> std::io::Result<()> {
         let took = &self.archive_ms;
         let table = print::record(&[
             ("chunks in the lower folder", self.archived_chunks.to_string()),
             ("bytes of them", print::bytes(self.archived_bytes)),
+            ("kept above of them", print::bytes(self.archived_above_bytes)),
+            ("reads below by blocks", self.lower_block_reads.to_string()),
+            ("reads below by finds in the last", self.lower_find_reads.to_string()),
             ("CPU of moving them", format!("{:.2} s", self.archive_cpu_seconds)),
             (
                 "a chunk p50 / p99 / max",

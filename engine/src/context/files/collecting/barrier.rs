@@ -18,6 +18,7 @@ pub(crate) struct Barrier<'a> {
     pack: &'a Pack,
     /// What is older is in question.
     edge: u64,
+    is_archive: bool,
     /// What stays, once that is known.
     marks: Option<&'a Marks>,
     /// What will have to stay, while that is not known.
@@ -27,17 +28,23 @@ pub(crate) struct Barrier<'a> {
 impl<'a> Barrier<'a> {
     /// While no collection is under way, below a horizon at `edge`.
     pub(crate) fn below(pack: &'a Pack, edge: u64) -> Barrier<'a> {
-        Barrier { pack, edge, marks: None, roots: None }
+        Barrier { pack, edge, is_archive: false, marks: None, roots: None }
+    }
+
+    /// The same in an archive: what is in the lower folder alone is written again where it is wanted, so that recent commits
+    /// need nothing from there.
+    pub(crate) fn of_archive(pack: &'a Pack, edge: u64) -> Barrier<'a> {
+        Barrier { is_archive: true, ..Barrier::below(pack, edge) }
     }
 
     /// While one marks that keeps all from `edge` on.
     pub(crate) fn marking(pack: &'a Pack, edge: u64) -> Barrier<'a> {
-        Barrier { pack, edge, marks: None, roots: Some(RefCell::default()) }
+        Barrier { roots: Some(RefCell::default()), ..Barrier::below(pack, edge) }
     }
 
     /// While one takes away what is not marked.
     pub(crate) fn cleaning(pack: &'a Pack, edge: u64, marks: &'a Marks) -> Barrier<'a> {
-        Barrier { pack, edge, marks: Some(marks), roots: None }
+        Barrier { marks: Some(marks), ..Barrier::below(pack, edge) }
     }
 
     /// What a collection has to keep because of what was referred to.
@@ -45,8 +52,12 @@ impl<'a> Barrier<'a> {
         self.roots.map(RefCell::into_inner).unwrap_or_default()
     }
 
-    /// Whether the object at `offset` may be referred to, which then stays.
+    /// Whether the object at `offset` may be referred to, which then stays, and is no worse than another.
     pub(crate) fn allows(&self, offset: u64) -> Result<bool> {
+        Ok(self.is_there(offset)? && !(self.is_archive && self.pack.is_only_below(offset)))
+    }
+
+    fn is_there(&self, offset: u64) -> Result<bool> {
         if offset >= self.edge {
             return Ok(true);
         }
@@ -62,7 +73,7 @@ impl<'a> Barrier<'a> {
 
     /// `Collected` unless the object at `offset` may be referred to.
     pub(crate) fn expect(&self, offset: u64) -> Result<()> {
-        if self.allows(offset)? {
+        if self.is_there(offset)? {
             return Ok(());
         }
         Err(Error::new(

@@ -80,6 +80,23 @@ struct Walk {
     at: u64,
 }
 
+impl Walk {
+    /// Takes what the record at `offset` refers to; returns its length.
+    fn look(
+        &mut self,
+        pack: &Pack,
+        offset: u64,
+        hidden: Option<&Hidden>,
+        found: &mut Reached,
+    ) -> Result<u64> {
+        let (chunk, place) = (Arc::clone(&self.reader.chunk), self.reader.place(pack, offset)?);
+        let bytes = self.reader.record(place, false)?;
+        let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
+        found.look((&chunk.path, place), offset, &record, hidden)?;
+        Ok(record.length as u64)
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Marks {
@@ -201,6 +218,20 @@ impl Marks {
         Ok((spent, false))
     }
 
+    /// Works until all is known that stays in old chunks from that on which begins at `base`: what is older is not looked
+    /// at, which nothing in those needs.
+    pub(crate) fn go_down_to(&mut self, pack: &Pack, base: u64) -> Result<()> {
+        const PART: u64 = 1 << 20;
+        let is_left = |marks: &Marks| match &marks.stage {
+            Stage::Roots(..) | Stage::In(..) => true,
+            Stage::Below(left) => *left > 0 && marks.old[left - 1].base >= base,
+        };
+        while is_left(self) || !self.late.is_empty() {
+            self.go_on(pack, PART)?;
+        }
+        Ok(())
+    }
+
     /// Begins with the old chunk before `left`, if anything in it stays.
     fn enter(&mut self, pack: &Pack, left: usize) -> Result<()> {
         let of = &self.old[left - 1];
@@ -215,7 +246,10 @@ impl Marks {
             .ok_or_else(|| Error::corrupt("pack", base, "a chunk that is marked", "none"))?;
         // Those from the edge on were looked at.
         let at = self.edge - base;
-        self.stage = Stage::In(left, Walk { reader: ChunkReader::open(pack, chunk)?, at });
+        let above = chunk.above.as_ref();
+        let above = above.and_then(|above| ChunkReader::open(pack, Arc::clone(above)).ok());
+        let reader = above.map_or_else(|| ChunkReader::open(pack, chunk), Ok)?;
+        self.stage = Stage::In(left, Walk { reader, at });
         Ok(())
     }
 
@@ -247,12 +281,17 @@ impl Marks {
                 return Ok(spent);
             };
             let (before, offset) = (walk.reader.read, chunk.base + distance);
-            let place = walk.reader.place(pack, offset)?;
-            let bytes = walk.reader.record(place, false)?;
-            let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
             let hidden = if is_object { Some(Hidden::default()) } else { self.hidden.get(offset) };
-            found.look((&chunk.path, place), offset, &record, hidden.as_ref())?;
-            spent += VISIT + record.length as u64 + (walk.reader.read - before) / 8;
+            let looked = walk.look(pack, offset, hidden.as_ref(), &mut found);
+            let length = match looked {
+                // What is not above is below.
+                Err(_) if pack.is_lower(offset) => pack.record(offset, |file, place, record| {
+                    found.look((file, place), offset, record, hidden.as_ref())?;
+                    Ok(record.length as u64)
+                }),
+                looked => looked,
+            }?;
+            spent += VISIT + length + (walk.reader.read - before) / 8;
             let last = std::mem::replace(&mut walk.at, distance);
             let noted = self.note_all(&mut found);
             // Passed once it was looked at: what fails is done again.

@@ -12,7 +12,7 @@ use crate::context::files::control::Row;
 use crate::context::files::pack::Pack;
 use crate::context::files::paths;
 use crate::context::files::record;
-use crate::context::files::sparse::{SparseFile, SparseWriter, State};
+use crate::context::files::sparse::{SparseWriter, State};
 use crate::disk::Disk;
 use crate::error::Result;
 
@@ -97,10 +97,8 @@ impl Rewriting {
         chunks: &[Arc<Chunk>],
         row: Row,
     ) -> Result<Rewriting> {
-        let generations = chunks.iter().map(|chunk| match chunk.state {
-            State::Sparse(SparseFile { generation, .. }) => generation + 1,
-            _ => 1,
-        });
+        let generations =
+            chunks.iter().map(|chunk| chunk.state.sparse().map_or(1, |it| it.generation + 1));
         let generation = generations.max().unwrap_or(1);
         let mut later: Vec<_> = chunks.iter().rev().map(Arc::clone).collect();
         let first = later.pop().expect("a chunk to be rewritten");

@@ -1,12 +1,16 @@
 //! What can be said of a place of the pack without following what lies there.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use super::Pack;
-use crate::context::files::record;
+use crate::context::files::chunk::{Opening, Seal};
+use crate::context::files::chunk_files::Chunk;
+use crate::context::files::record::{self, Tag};
 use crate::context::files::sparse::State;
 use crate::context::hash::Hash;
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
+use crate::format::checksum::crc_append;
+use crate::format::codec::Encoder;
 
 impl Pack {
     /// Whether the record at `offset` is there with all that it refers to.
@@ -14,11 +18,11 @@ impl Pack {
         self.beside_swaps(|| {
             let Some(chunk) = self.chunk(offset) else { return Ok(false) };
             Ok(match chunk.state {
-                State::Whole | State::Lower => true,
                 State::Sparse(_) => {
                     self.entry(&chunk, offset)?.is_some_and(|entry| entry.is_object)
                 }
                 State::Gone => false,
+                _ => true,
             })
         })
     }
@@ -26,6 +30,75 @@ impl Pack {
     /// Whether the collection that takes away, if one does, will take the object at `offset`.
     pub(crate) fn will_go(&self, offset: u64) -> bool {
         self.spill.get().and_then(Weak::upgrade).is_some_and(|writer| !writer.leaves(offset))
+    }
+
+    /// Where the record of `offset` is in the file that `chunk`, which is in the lower folder, has above. None where it
+    /// is only below, or that file is damaged, or not there.
+    pub(super) fn locate_above(
+        &self,
+        chunk: &Arc<Chunk>,
+        offset: u64,
+    ) -> Option<(Arc<Chunk>, u64)> {
+        let above = chunk.above.as_ref()?;
+        match self.entry(above, offset) {
+            Ok(entry) => Some((Arc::clone(above), entry?.place)),
+            // Another file has taken its place.
+            Err(_) if self.has_moved(above, offset) => {
+                self.locate_above(&self.chunk(offset)?, offset)
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Where the record of `offset` is below, if `chunk` is the file above of a chunk that is there.
+    pub(super) fn below(&self, chunk: &Arc<Chunk>, offset: u64) -> Option<(Arc<Chunk>, u64)> {
+        if chunk.is_whole() || self.has_moved(chunk, offset) {
+            return None;
+        }
+        let whole = self.chunk(offset).filter(|whole| whole.is_lower())?;
+        let place = offset - whole.base;
+        Some((whole, place))
+    }
+
+    /// Whether the record of `offset` is in the lower folder alone.
+    pub(crate) fn is_only_below(&self, offset: u64) -> bool {
+        let chunk = self.chunk(offset).filter(|chunk| chunk.is_lower());
+        chunk.is_some_and(|chunk| self.locate_above(&chunk, offset).is_none())
+    }
+
+    /// The opening of `chunk`, which nothing but scans read. `Corrupt` when it is not what it was.
+    pub(crate) fn read_opening(&self, chunk: &Arc<Chunk>) -> Result<Opening> {
+        if chunk.is_whole() {
+            return self.files.read_opening(chunk);
+        }
+        self.record(chunk.base + Opening::PLACE, |file, place, record| match record.tag {
+            Tag::Opening => Opening::decode(file, place, record.body),
+            other => Err(Error::corrupt(file, place, "an opening", format_args!("{other:?}"))),
+        })
+    }
+
+    /// The end of `chunk`, if it has ended. `Corrupt` when what it says is not so.
+    pub(crate) fn read_end(&self, chunk: &Arc<Chunk>) -> Result<Option<Seal>> {
+        if chunk.is_whole() {
+            return self.files.read_end(chunk);
+        }
+        let length = chunk.logical_end() - chunk.base;
+        let offset = chunk.logical_end().saturating_sub(Seal::RECORD);
+        self.record(offset, |file, place, record| {
+            let corrupt = || Error::corrupt(file, place, "the end of the chunk", "another");
+            if record.tag != Tag::Seal {
+                return Err(corrupt());
+            }
+            let seal = Seal::decode(file, place, record.body)?;
+            let mut bytes = Encoder::new();
+            record::put(&mut bytes, self.store, offset, Tag::Seal, &record.hash, record.body);
+            let chain = crc_append(seal.chain, bytes.bytes());
+            // One that stands for several has the end of the last of them.
+            let is_long =
+                if chunk.numbers > 1 { seal.length < length } else { seal.length == length };
+            let is_right = is_long && chunk.sealed() == Some(chain);
+            if is_right { Ok(Some(seal)) } else { Err(corrupt()) }
+        })
     }
 
     /// Whether the bytes at `offset` begin as the record of an object with `hash` does. What else they say is not

@@ -16,18 +16,33 @@ type Look<'a> = &'a mut dyn FnMut(&str, u64, &Record<'_>) -> Result<()>;
 impl Pack {
     /// Reads and verifies the record at `offset`: one copy for all that is made of records.
     pub(super) fn look_at(&self, offset: u64, keep: bool, each: Look<'_>) -> Result<()> {
-        let (chunk, position, bytes) = self.beside_swaps(|| {
+        let (mut chunk, mut position, mut bytes) = self.beside_swaps(|| {
             let (chunk, position) = self.locate(offset)?;
-            let bytes = self.bytes(&chunk, position, keep)?;
-            Ok((chunk, position, bytes))
-        })?;
-        let file = &*chunk.path;
-        let record = match record::take(file, position, self.store, offset, bytes.slice()) {
-            Err(error) if error.kind() == Kind::Corrupt && self.has_moved(&chunk, offset) => {
-                return self.look_at(offset, keep, each);
+            let bytes = self.bytes(&chunk, position, keep);
+            // What is damaged above is whole below.
+            let below = bytes.as_ref().err().and_then(|_| self.below(&chunk, offset));
+            match below {
+                Some((chunk, position)) => {
+                    let bytes = self.bytes(&chunk, position, keep)?;
+                    Ok((chunk, position, bytes))
+                }
+                None => Ok((chunk, position, bytes?)),
             }
-            found => found?,
+        })?;
+        let record = loop {
+            match record::take(&chunk.path, position, self.store, offset, bytes.slice()) {
+                Err(error) if error.kind() == Kind::Corrupt => {
+                    if self.has_moved(&chunk, offset) {
+                        return self.look_at(offset, keep, each);
+                    }
+                    let Some(below) = self.below(&chunk, offset) else { return Err(error) };
+                    let again = self.bytes(&below.0, below.1, keep).map_err(|_| error)?;
+                    ((chunk, position), bytes) = (below, again);
+                }
+                found => break found?,
+            }
         };
+        let file = &*chunk.path;
         let body = position + (record.length - record::CRC - record.body.len()) as u64;
         each(file, body, &record)
     }
@@ -57,7 +72,10 @@ impl Pack {
     pub(super) fn has_moved(&self, chunk: &Chunk, offset: u64) -> bool {
         // Where that cannot be told, the bytes count.
         self.reread_places(self.swaps.load(Ordering::Acquire)).is_ok()
-            && self.chunk(offset).is_none_or(|now| now.state != chunk.state)
+            && self.chunk(offset).is_none_or(|now| {
+                let above = now.above.as_ref().map(|above| above.state);
+                ![Some(now.state), above].contains(&Some(chunk.state))
+            })
     }
 
     /// Whether chunks are other files than when `before` was the number of swaps: then another thread has

@@ -162,7 +162,7 @@ impl Store {
         let mut writer = tip.writer()?;
         volume::expect_alone(&**lower, alone.as_deref())?;
         let mut rows: Vec<Row> = writer.control.chunks.clone();
-        rows.retain(|row| matches!(row.state, State::Whole | State::Lower));
+        rows.retain(|row| row.state == State::Whole || row.state.is_lower());
         rows.extend(found.iter().map(|found| found.row));
         rows.sort_unstable_by_key(|row| row.number);
         let before = writer.control.clone();
@@ -208,7 +208,7 @@ impl Store {
                 rows.next();
             }
             let row = rows.peek().filter(|row| row.count == 1 && row.number == number);
-            let whole = row.filter(|row| matches!(row.state, State::Whole | State::Lower));
+            let whole = row.filter(|row| row.state == State::Whole || row.state.is_lower());
             if let Some(row) = whole {
                 let chunk = self.pack.numbered(number).expect("it is in the pack as in the table");
                 let follows = after.is_none_or(|next| {

@@ -334,30 +334,39 @@ impl Wreck {
             gathered.files.insert(paths::chunk(self.epoch, number), Source { disk, header });
             return Ok(Some(piece));
         }
+        let why = row.map(|row| self.lost(&row));
         if let Some(piece) = self.collected(number, row, found, later, gathered, scratch)? {
+            if row.is_some_and(|row| row.state.is_lower()) {
+                // It has what recent commits need of the chunk.
+                self.missing.extend(why);
+            }
             return Ok(Some(piece));
         }
-        let Some(row) = row else { return Ok(None) };
+        let (Some(row), Some(why)) = (row, why) else { return Ok(None) };
         if row.state == State::Gone {
             return Ok(Some(Piece { row, opening: None, missing: None }));
         }
+        let row = Row { state: State::Whole, ..row };
+        Ok(Some(Piece { row, opening: None, missing: Some(why) }))
+    }
+
+    /// Why the file of the chunk of `row` is not read.
+    fn lost(&self, row: &Row) -> String {
         let path = match row.state {
-            State::Sparse(sparse) => paths::sparse_chunk(self.epoch, number, sparse.generation),
-            _ => paths::chunk(self.epoch, number),
+            State::Sparse(it) => paths::sparse_chunk(self.epoch, row.number, it.generation),
+            _ => paths::chunk(self.epoch, row.number),
         };
-        let why = match (row.state, &self.lower) {
-            (State::Lower, None) => {
+        match &self.lower {
+            None if row.state.is_lower() => {
                 format!(
                     "{path} was moved to the lower folder, which was not given: repair with --lower"
                 )
             }
-            (State::Lower, Some(lower)) => {
+            Some(lower) if row.state.is_lower() => {
                 format!("{path} is not in the lower folder {}", lower.root())
             }
             _ => format!("{path} is not there"),
-        };
-        let row = Row { state: State::Whole, ..row };
-        Ok(Some(Piece { row, opening: None, missing: Some(why) }))
+        }
     }
 
     /// Whether the store's folder has what a collection left of the chunk of `row`, as it was written. Then one of its number
@@ -384,7 +393,7 @@ impl Wreck {
         scratch: &Arc<dyn Disk>,
     ) -> Result<Option<Piece>> {
         let named = match row.map(|row| row.state) {
-            Some(State::Sparse(sparse)) => Some(sparse.generation),
+            Some(State::Sparse(sparse) | State::Both(sparse)) => Some(sparse.generation),
             Some(State::Gone) => Some(u64::MAX),
             Some(State::Whole | State::Lower) => Some(0),
             None => None,
@@ -476,7 +485,7 @@ impl Wreck {
     ) -> Result<bool> {
         let Row { number, length, .. } = piece.row;
         let chain = self.chain(lower, number, length)?;
-        let row = row.filter(|row| matches!(row.state, State::Whole | State::Lower));
+        let row = row.filter(|row| row.state == State::Whole || row.state.is_lower());
         if row.is_some_and(|row| piece.opening.is_some_and(|it| it.base != row.base)) {
             return Ok(false);
         }
@@ -694,10 +703,14 @@ impl Wreck {
         if self.knows_horizon() && horizon.commit > 0 {
             return (horizon.commit, Some(horizon.sequence));
         }
-        let last = self
-            .pieces
-            .iter()
-            .rfind(|piece| matches!(piece.row.state, State::Sparse(_) | State::Gone));
+        let control = self.control.as_ref();
+        // What is above of one in the lower folder is not all that was to stay.
+        let is_archived = |row: &Row| {
+            control.and_then(|it| it.row(row.number)).is_some_and(|row| row.state.is_lower())
+        };
+        let last = self.pieces.iter().rfind(|piece| {
+            matches!(piece.row.state, State::Sparse(_) | State::Gone) && !is_archived(&piece.row)
+        });
         let line = last.map_or(0, |last| last.row.base + last.row.length).max(horizon.offset);
         (line, (line == 0).then_some(0))
     }

@@ -32,6 +32,8 @@ pub struct ChunkInfo {
     pub written_bytes: u64,
     /// Bytes of the file that has what is left.
     pub disk_bytes: u64,
+    /// Of chunks in the lower folder: bytes of the file in the store's own that has what recent commits need of them.
+    pub above_bytes: u64,
     /// Where what is left is.
     pub state: ChunkState,
 }
@@ -46,6 +48,7 @@ impl Store {
             base: chunk.base,
             written_bytes: chunk.logical_end() - chunk.base,
             disk_bytes: chunk.end(),
+            above_bytes: chunk.above.as_ref().map_or(0, |above| above.end()),
             state: match chunk.state {
                 State::Sparse(_) => ChunkState::Sparse,
                 State::Gone => ChunkState::Gone,

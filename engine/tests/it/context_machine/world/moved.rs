@@ -48,6 +48,9 @@ impl World {
             self.below += moved;
             if moved > 0 {
                 self.count("a chunk moved below");
+                if self.store().chunks().iter().any(|chunk| chunk.above_bytes > 0) {
+                    self.count("what recent commits need of a chunk stayed above");
+                }
             }
             if random.one_in(2) {
                 // Which the next one may move.

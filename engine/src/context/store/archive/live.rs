@@ -1,0 +1,231 @@
+//! What recent commits need of chunks in the lower folder: it stays above, in a sparse file for each of them, so that the
+//! lower disk is for old commits alone.
+//!
+//! Nothing depends on it: each record is below as well, and is read there when what is above lacks it, or is damaged or
+//! lost. Design: `docs/design/collection.md`.
+
+use std::sync::Arc;
+
+use crate::context::files::chunk_files::Chunk;
+use crate::context::files::chunk_reader::ChunkReader;
+use crate::context::files::collecting::marks::Marks;
+use crate::context::files::collecting::rewrite::Rewriting;
+use crate::context::files::control::{Row, State};
+use crate::context::files::pack::Pack;
+use crate::context::files::paths;
+use crate::context::files::sparse::SparseFile;
+use crate::context::store::tip::{Tip, Writer};
+use crate::disk::remove_quietly;
+use crate::error::{Kind, Result};
+
+/// A file above is written anew once less than one in so many of its records is needed.
+const NEEDED: u64 = 2;
+
+/// What is above of all chunks may take so many chunks, and so many times what was needed when that was last looked at,
+/// before it is looked at again: that takes a read of all that is needed.
+const CHUNKS: u64 = 4;
+const TIMES: u64 = 2;
+
+/// Old records that are reached from a commit on, and from some that are older.
+#[derive(Debug)]
+pub(in crate::context::store) struct Live {
+    epoch: u64,
+    edge: u64,
+    /// The chunk of that commit.
+    line: u64,
+    kept: Vec<u64>,
+    /// Where the oldest chunk begins of which it is known.
+    base: u64,
+    pub(super) marks: Marks,
+}
+
+impl Live {
+    /// Of the commits from `edge` on, and `kept`, in chunks from that on which begins at `base`. What an earlier call has
+    /// found does as well, if it was of no newer commit: what came since refers to nothing else that is old, but where
+    /// somebody commits a tree of before.
+    pub(super) fn of(
+        pack: &Pack,
+        writer: &mut Writer,
+        (edge, kept): (u64, Vec<u64>),
+        base: u64,
+    ) -> Result<Live> {
+        let found = writer.live.take().filter(|live| {
+            let is_covered = pack.chunk(base).is_some_and(|chunk| chunk.number < live.line);
+            live.epoch == writer.control.epoch
+                && live.base <= base
+                && live.edge <= edge
+                && live.kept == kept
+                && is_covered
+        });
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let mut marks = Marks::begin(pack, edge, &kept)?;
+        marks.go_down_to(pack, base)?;
+        let line = pack.chunk(edge).map_or(0, |chunk| chunk.number);
+        Ok(Live { epoch: writer.control.epoch, edge, line, kept, base, marks })
+    }
+}
+
+impl Tip {
+    /// Writes what is needed of the chunk of `row` to a file above, of which nothing is named yet: durable when this returns
+    /// what the control file is to say.
+    pub(super) fn write_above(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        marks: &Marks,
+        row: &Row,
+    ) -> Result<State> {
+        let chunk = pack.numbered(row.number).expect("a chunk that is whole is in the pack");
+        if !marks.keeps(&chunk) {
+            return Ok(State::Lower);
+        }
+        let sparse = self.copy_needed(pack, writer, marks, &chunk, row)?;
+        self.name_above(writer).inspect_err(|_| {
+            self.drop_above(writer, &Row { state: State::Both(sparse), ..*row });
+        })?;
+        Ok(State::Both(sparse))
+    }
+
+    /// Makes the names of new files durable.
+    fn name_above(&self, writer: &mut Writer) -> Result<()> {
+        writer.check_lock()?;
+        // A name that a failed sync may have lost is never synced again as if it could come back.
+        writer.poisoned = true;
+        self.disk.sync_directory("")?;
+        writer.poisoned = false;
+        writer.syncs += 1;
+        Ok(())
+    }
+
+    /// The same for one chunk, read from the file of `chunk`; its name is not durable.
+    fn copy_needed(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        marks: &Marks,
+        chunk: &Arc<Chunk>,
+        row: &Row,
+    ) -> Result<SparseFile> {
+        // Another writer may have made a file of this name, and count on it.
+        writer.check_lock()?;
+        let mut rewriting = Rewriting::begin(&*self.disk, pack, &[Arc::clone(chunk)], *row)?;
+        writer.reuse(rewriting.path());
+        let written = (|| {
+            while !rewriting.go_on(pack, marks, u64::MAX)?.1 {}
+            rewriting.finish()
+        })();
+        let path = rewriting.path();
+        let written = written.inspect_err(|_| self.remove_unnamed(writer, path))?;
+        let sparse = written.state.sparse().expect("it was just made");
+        writer.syncs += 1;
+        writer.written_bytes += sparse.bytes;
+        Ok(sparse)
+    }
+
+    /// Removes the file above that `row` would have named.
+    pub(super) fn drop_above(&self, writer: &mut Writer, row: &Row) {
+        if let State::Both(SparseFile { generation, .. }) = row.state {
+            let path = paths::sparse_chunk(writer.control.epoch, row.number, generation);
+            self.remove_unnamed(writer, &path);
+        }
+    }
+
+    fn remove_unnamed(&self, writer: &mut Writer, path: &str) {
+        // Once the writer is poisoned it is not known what names it, or whose it is.
+        if !writer.poisoned && writer.check_lock().is_ok() {
+            remove_quietly(&*self.disk, path);
+        }
+    }
+
+    /// Rids what is above of what is no longer needed, and brings up what a commit has taken over from an old one, if much
+    /// was added since that was last done, or this handle has not done it.
+    pub(super) fn tend(&self, pack: &Pack, writer: &mut Writer, live: &mut Live) -> Result<()> {
+        let above = |writer: &Writer| -> u64 {
+            let rows = writer.control.chunks.iter().filter(|row| row.state.is_lower());
+            rows.filter_map(|row| row.state.sparse()).map(|sparse| sparse.bytes).sum()
+        };
+        let most = writer.needed_bytes.map(|needed| TIMES * needed + CHUNKS * self.chunk_bytes);
+        if most.is_some_and(|most| above(writer) <= most) {
+            return Ok(());
+        }
+        live.marks.go_down_to(pack, 0)?;
+        let rows = writer.control.chunks.to_vec();
+        let mut fresh = Vec::new();
+        for row in rows.into_iter().filter(|row| row.state.is_lower() && row.number < live.line) {
+            let Some(chunk) = pack.numbered(row.number) else { continue };
+            match self.renewed(pack, writer, &live.marks, &chunk, &row) {
+                Ok(state) if state == row.state => {}
+                Ok(state) => fresh.push(Row { state, ..row }),
+                Err(error) => {
+                    for row in &fresh {
+                        self.drop_above(writer, row);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        if !fresh.is_empty() {
+            let named = self.name_above(writer).and_then(|()| self.put_above(pack, writer, &fresh));
+            named.inspect_err(|_| fresh.iter().for_each(|row| self.drop_above(writer, row)))?;
+        }
+        writer.needed_bytes = Some(above(writer));
+        Ok(())
+    }
+
+    /// What the control file is to say of `chunk`, which is in the lower folder: as it does, or the file above that was
+    /// written in the place of that which it has.
+    fn renewed(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        marks: &Marks,
+        chunk: &Arc<Chunk>,
+        row: &Row,
+    ) -> Result<State> {
+        if !marks.keeps(chunk) {
+            return Ok(State::Lower);
+        }
+        let mut source = chunk;
+        if let Some(above) = &chunk.above {
+            match ChunkReader::expect_all(pack, above) {
+                Ok(there) => {
+                    let (mut needed, mut lacks, mut next) = (0, false, chunk.base);
+                    while let Some((offset, _)) = marks.kept_from(chunk, next) {
+                        needed += 1;
+                        lacks |= there.binary_search_by_key(&offset, |record| record.0).is_err();
+                        next = offset + 1;
+                    }
+                    if !lacks && needed * NEEDED > there.len() as u64 {
+                        return Ok(row.state);
+                    }
+                    source = if lacks { chunk } else { above };
+                }
+                // What is damaged or lost is below as well.
+                Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Missing) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.copy_needed(pack, writer, marks, source, row).map(State::Both)
+    }
+
+    /// Puts the files that `fresh` says in the place of those that the chunks have above.
+    fn put_above(&self, pack: &Pack, writer: &mut Writer, fresh: &[Row]) -> Result<()> {
+        let before = writer.control.chunks.clone();
+        for row in fresh {
+            let place = writer.control.place_of(row.number).expect("its row was just seen");
+            writer.control.chunks[place] = *row;
+        }
+        if let Err(error) = self.write_places(pack, writer) {
+            writer.control.chunks = before;
+            return Err(error);
+        }
+        for row in fresh {
+            let chunk = Chunk::collected(pack.cache(), pack.store, writer.control.epoch, row);
+            let old = pack.swap_chunk(Arc::new(chunk));
+            writer.doomed.extend(old.iter().filter_map(Chunk::own));
+        }
+        Ok(())
+    }
+}

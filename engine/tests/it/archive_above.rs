@@ -1,0 +1,354 @@
+//! What stays above of chunks in the lower folder: commits from the one on that stays above, branches and pins need nothing
+//! from below, and nothing depends on it: damaged, lost or never made, all is read below.
+
+use std::sync::Arc;
+
+use varvite::context::{CommitHash, CommitInfo, Index, Keep, Options, Store};
+use varvite::disk::Disk;
+use varvite::disk::sim::{Crash, SimDisk};
+use varvite::{Kind, Result};
+
+use crate::context_archive::{self, holds, made, open, options, packs};
+use crate::context_attach::copies;
+use crate::context_repair::{flipped, with};
+
+const BLOCKS: u16 = 120;
+
+fn sized(index: Index, lower: Option<&Arc<SimDisk>>) -> Options {
+    Options { chunk_bytes: 4_000, ..options(index, lower) }
+}
+
+fn path(block: u16) -> [String; 3] {
+    // The first forty are set once, others again and again, in a wide directory and in small ones.
+    let name = if block < 40 { block } else { 40 + block % 15 };
+    ["state".to_owned(), format!("{}", name % 2), format!("{name:03}")]
+}
+
+fn value(block: u16) -> Vec<u8> {
+    format!("{block:050}").into_bytes()
+}
+
+fn next(store: &mut Store, on: Option<&CommitHash>, block: u16) -> Result<CommitHash> {
+    let mut tree = match on {
+        Some(on) => store.checkout(on)?,
+        None => store.empty_tree(),
+    };
+    tree.add(&path(block), &value(block))?;
+    tree.add(&["block"], &value(block))?;
+    let parents: Vec<_> = on.into_iter().copied().collect();
+    store.commit(&mut tree, &CommitInfo::new(&parents, i64::from(block), "a", "b"))
+}
+
+/// A store of many blocks, and another branch from an early one on.
+fn blocks(index: Index) -> (Arc<SimDisk>, Vec<CommitHash>) {
+    let upper = SimDisk::new(9);
+    let disk = Arc::clone(&upper) as Arc<dyn Disk>;
+    let mut store = Store::create(disk, sized(index, None)).unwrap();
+    let mut commits: Vec<CommitHash> = Vec::new();
+    for block in 0..BLOCKS {
+        commits.push(next(&mut store, commits.last(), block).unwrap());
+    }
+    store.set_branch(b"main", commits.last().unwrap()).unwrap();
+    store.set_branch(b"old", &commits[21]).unwrap();
+    store.pin(&commits[33]).unwrap();
+    store.close().unwrap();
+    (upper, commits)
+}
+
+/// Reads all that a commit has; returns how many values.
+fn read_all(store: &Store, commit: &CommitHash, block: u16) -> Result<usize> {
+    let tree = store.checkout(commit)?;
+    let mut last = std::collections::BTreeMap::new();
+    (0..=block).for_each(|block| drop(last.insert(path(block), block)));
+    for (path, block) in &last {
+        assert_eq!(tree.find(path)?, Some(value(*block)), "{path:?}");
+    }
+    assert_eq!(tree.find(&["block"])?, Some(value(block)));
+    for side in ["0", "1"] {
+        let listed = tree.list(&["state", side], 0, u64::MAX)?;
+        assert_eq!(listed.len(), last.keys().filter(|path| path[1] == side).count());
+    }
+    Ok(last.len())
+}
+
+/// All that must be there without the lower folder is, and a commit on top too.
+fn recent_needs_nothing(
+    upper: &Arc<SimDisk>,
+    index: Index,
+    lower: Option<&Arc<SimDisk>>,
+    (first, commits): (usize, &[CommitHash]),
+) -> Result<()> {
+    // Nothing of this is for others.
+    let upper = upper.crash(Crash::Process);
+    let mut store = open(&upper, sized(index, lower))?;
+    for (block, commit) in commits.iter().enumerate() {
+        if block >= first || [21, 33].contains(&block) {
+            read_all(&store, commit, block as u16)?;
+        }
+    }
+    if lower.is_none() {
+        let (checked, _) = store.check_part(None, (commits.len() - first) as u64)?;
+        assert_eq!(checked.index_faults, Vec::<String>::new());
+    }
+    assert_eq!(store.archive_target(&Keep::Newest(1))?, commits.last().copied());
+    let mut last = *commits.last().unwrap();
+    let mut tree = store.checkout(&last)?;
+    // One value that only old commits had, and what takes part of a directory away.
+    tree.add(&["again"], &value(45))?;
+    tree.remove(&path(3))?;
+    tree.remove(&path(44))?;
+    last = store.commit(&mut tree, &CommitInfo::new(&[last], 500, "a", "b"))?;
+    for block in 500..520 {
+        last = next(&mut store, Some(&last), block)?;
+    }
+    store.maintain()?;
+    let tree = store.checkout(&last)?;
+    assert_eq!(tree.find(&["again"])?, Some(value(45)));
+    assert_eq!(tree.find(&["block"])?, Some(value(519)));
+    store.close()
+}
+
+/// A patch is read with what it changes, and a changed directory is hashed with what its other children hash to.
+/// Both may be old, and stay above.
+#[test]
+fn what_recent_commits_changed_in_a_larger_directory_is_above_with_all_that_it_needs() {
+    let upper = SimDisk::new(9);
+    let lower = SimDisk::new(2);
+    let small = |lower| Options { chunk_bytes: 4_000, ..options(Index::Minimal, lower) };
+    let mut store =
+        Store::create(Arc::clone(&upper) as Arc<dyn Disk>, small(Some(&lower))).unwrap();
+    let (mut last, mut commits) = (None, Vec::new());
+    for block in 0..80_u8 {
+        let mut tree = last
+            .as_ref()
+            .map_or_else(|| Ok(store.empty_tree()), |last| store.checkout(last))
+            .unwrap();
+        tree.add(&["wide", &format!("{:02}", block % 60)], &context_archive::value(block)).unwrap();
+        let parents: Vec<CommitHash> = last.into_iter().collect();
+        let info = CommitInfo::new(&parents, i64::from(block), "a", "b");
+        last = Some(store.commit(&mut tree, &info).unwrap());
+        commits.extend(last);
+    }
+    let last = last.unwrap();
+    assert!(store.archive(&last, u64::MAX).unwrap() > 2);
+    store.close().unwrap();
+    let reads = || lower.calls().reads;
+    let before = reads();
+    let store = open(&upper, small(Some(&lower))).unwrap();
+    assert_eq!(reads(), before, "an opening reads nothing there");
+    let name = format!("{:02}", 79 % 60);
+    let mut tree = store.checkout(&last).unwrap();
+    assert_eq!(tree.find(&["wide", &name]).unwrap(), Some(context_archive::value(79)));
+    tree.add(&["wide", &name], b"new").unwrap();
+    store.hash(&tree, &CommitInfo::new(&[last], 9, "a", "b")).unwrap();
+    assert_eq!(reads(), before);
+    drop(store);
+    let mut store = open(&upper, small(None)).unwrap();
+    let mut tree = store.checkout(&last).unwrap();
+    tree.add(&["wide", &name], b"new").unwrap();
+    store.commit(&mut tree, &CommitInfo::new(&[last], 9, "a", "b")).unwrap();
+    // Without the folder the store says so where it needs it.
+    let error = store.checkout(&commits[30]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Missing, "{error}");
+    assert!(error.to_string().contains("lower folder"), "{error}");
+}
+
+#[test]
+fn what_stays_above_and_commits_upon_it_touch_nothing_below() {
+    for index in [Index::Minimal, Index::Always] {
+        for first in [60, 118] {
+            let (upper, commits) = blocks(index);
+            let lower = SimDisk::new(2);
+            let mut store = open(&upper, sized(index, Some(&lower))).unwrap();
+            assert!(store.archive(&commits[first], u64::MAX).unwrap() > 3);
+            store.close().unwrap();
+            let calls = lower.calls();
+            recent_needs_nothing(&upper, index, Some(&lower), (first, &commits)).unwrap();
+            assert_eq!(lower.calls(), calls, "{index:?}, {first}");
+            recent_needs_nothing(&upper, index, None, (first, &commits)).unwrap();
+            // Others are below, and there alone.
+            let store = open(&upper, sized(index, None)).unwrap();
+            let error = read_all(&store, &commits[40], 40).unwrap_err();
+            assert_eq!(error.kind(), Kind::Missing, "{error}");
+            drop(store);
+            let store = open(&upper, sized(index, Some(&lower))).unwrap();
+            for (block, commit) in commits.iter().enumerate() {
+                read_all(&store, commit, block as u16).unwrap();
+            }
+            let checked = store.check().unwrap();
+            assert_eq!((checked.commits, checked.index_faults), (120, Vec::new()));
+        }
+    }
+}
+
+/// As a node does: now and then what became old goes, in parts too. What is above does not grow with history.
+#[test]
+fn what_is_above_follows_the_line_and_does_not_grow_with_history() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, mut commits) = blocks(index);
+        let lower = SimDisk::new(2);
+        let mut store = open(&upper, sized(index, Some(&lower))).unwrap();
+        let mut most = 0;
+        for block in BLOCKS..BLOCKS + 400 {
+            commits.push(next(&mut store, commits.last(), block).unwrap());
+            if block % 20 == 19 {
+                let line = commits.len() - 10;
+                while store.archive(&commits[line], 2).unwrap() > 0 {}
+                let calls = lower.calls();
+                recent_needs_nothing(&upper, index, Some(&lower), (line, &commits)).unwrap();
+                assert_eq!(lower.calls(), calls, "{index:?}, {block}");
+                let above = packs(&upper);
+                let above = above.iter().filter(|name| name.matches('-').count() == 2);
+                let files = above.map(|name| upper.bytes(name).unwrap().len());
+                most = most.max(files.sum::<usize>());
+            }
+        }
+        let below: usize = packs(&lower).iter().map(|name| lower.bytes(name).unwrap().len()).sum();
+        // A file has a page for its mapping and another for what comes before it.
+        assert!(most < 40 * 9_000 && packs(&lower).len() > 40, "{most} above, {below} below");
+        let store = open(&upper.crash(Crash::Process), sized(index, Some(&lower))).unwrap();
+        assert_eq!(store.check().unwrap().commits, commits.len() as u64);
+    }
+}
+
+#[test]
+fn what_is_damaged_or_lost_above_is_read_below_and_made_again() {
+    let (upper, commits) = blocks(Index::Minimal);
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, sized(Index::Minimal, Some(&lower))).unwrap();
+    store.archive(&commits[100], u64::MAX).unwrap();
+    store.close().unwrap();
+    let above: Vec<_> =
+        packs(&upper).into_iter().filter(|name| name.matches('-').count() == 2).collect();
+    assert!(above.len() > 3, "{above:?}");
+    let name = &above[1];
+    let length = upper.bytes(name).unwrap().len();
+    let mut images: Vec<_> =
+        (0..length).step_by(101).map(|place| flipped(&upper, name, place)).collect();
+    let bytes = upper.bytes(name).unwrap();
+    images.extend(
+        [40, length / 2, length - 1].map(|cut| with(&upper, name, Some(bytes[..cut].to_vec()))),
+    );
+    images.push(with(&upper, name, None));
+    let mut refused = 0;
+    for (number, image) in images.iter().enumerate() {
+        let store = open(image, sized(Index::Minimal, Some(&lower))).unwrap();
+        for block in [100, 119] {
+            read_all(&store, &commits[block], block as u16).unwrap();
+        }
+        let check = store.check();
+        drop(store);
+        match check {
+            // Zeros before the mapping are not looked at.
+            Ok(checked) => assert_eq!(checked.commits, 120, "{number}"),
+            Err(error) => {
+                refused += 1;
+                assert!(error.to_string().contains(&**name), "{number}: {error}");
+                let mut told = 0;
+                let store = open(image, sized(Index::Minimal, Some(&lower))).unwrap();
+                let each = &mut |error: varvite::Error| {
+                    told += 1;
+                    assert!(error.to_string().contains(&**name), "{number}: {error}");
+                    Ok(())
+                };
+                store.check_chunks(each).unwrap();
+                assert_eq!(told, 1, "{number}");
+            }
+        }
+        if number % 7 != 0 && number + 4 < images.len() {
+            continue;
+        }
+        let mut store = open(image, sized(Index::Minimal, Some(&lower))).unwrap();
+        let mut more = commits.clone();
+        for block in BLOCKS..BLOCKS + 40 {
+            more.push(next(&mut store, more.last(), block).unwrap());
+        }
+        assert!(store.archive(&commits[110], u64::MAX).unwrap() > 0, "{number}");
+        assert_eq!(store.check().unwrap().commits, 160, "{number}");
+        store.close().unwrap();
+        recent_needs_nothing(image, Index::Minimal, None, (110, &more)).unwrap();
+    }
+    assert!(refused > images.len() / 3, "{refused} of {}", images.len());
+}
+
+/// A tree of an old commit is committed on top: what it has is below alone, until chunks move again.
+#[test]
+fn what_a_commit_takes_over_from_an_old_one_comes_up_with_the_next_move() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, mut commits) = blocks(index);
+        let lower = SimDisk::new(2);
+        let mut store = open(&upper, sized(index, Some(&lower))).unwrap();
+        store.archive(&commits[100], u64::MAX).unwrap();
+        let mut tree = store.checkout(&commits[50]).unwrap();
+        tree.add(&["block"], &value(120)).unwrap();
+        let info = CommitInfo::new(&[commits[119]], 120, "a", "b");
+        let taken = store.commit(&mut tree, &info).unwrap();
+        store.close().unwrap();
+        let mut store = open(&upper, sized(index, None)).unwrap();
+        let found = store.checkout(&taken).unwrap().find(&path(46));
+        assert_eq!(found.unwrap_err().kind(), Kind::Missing);
+        for block in BLOCKS..BLOCKS + 30 {
+            commits.push(next(&mut store, commits.last(), block).unwrap());
+        }
+        drop(store);
+        let mut store = open(&upper, sized(index, Some(&lower))).unwrap();
+        assert!(store.archive(&commits[115], u64::MAX).unwrap() > 0);
+        drop(store);
+        let store = open(&upper, sized(index, None)).unwrap();
+        assert_eq!(store.checkout(&taken).unwrap().find(&path(46)).unwrap(), Some(value(46)));
+    }
+}
+
+/// Chunks of which nothing is above: of an archive that was attached, or of before.
+#[test]
+fn what_an_older_archive_lacks_above_comes_up_with_the_next_move() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, lower, mut commits) = copies(index);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        assert!(store.attach().unwrap() > 0);
+        for block in 7..9 {
+            let next = context_archive::commit(&mut store, commits.last(), block).unwrap();
+            commits.push(next);
+        }
+        drop(store);
+        let recent = |upper: &Arc<SimDisk>| {
+            let store = open(upper, options(index, None)).unwrap();
+            let tree = store.checkout(&commits[8]).unwrap();
+            tree.find(&["lasting", "0"]).map(|found| found.is_some())
+        };
+        assert_eq!(recent(&upper).unwrap_err().kind(), Kind::Missing);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        assert!(store.archive(&commits[8], u64::MAX).unwrap() > 0);
+        holds(&store, &commits, &"moved");
+        drop(store);
+        assert!(recent(&upper).unwrap());
+    }
+}
+
+#[test]
+fn what_came_back_has_nothing_beside_it_and_a_clearing_leaves_nothing_above() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, commits) = made(index, 9);
+        let before = packs(&upper);
+        let lower = SimDisk::new(2);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        store.archive(&commits[4], u64::MAX).unwrap();
+        assert!(packs(&upper).iter().any(|name| name.matches('-').count() == 2));
+        store.unarchive(u64::MAX).unwrap();
+        assert_eq!(packs(&upper), before);
+        store.collect(&commits[4]).unwrap();
+        while store.collect_step(1 << 20).unwrap() {}
+        assert_eq!(store.check().unwrap().commits, 2);
+        drop(store);
+
+        let (upper, commits) = made(index, 9);
+        let lower = SimDisk::new(2);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        store.archive(&commits[4], u64::MAX).unwrap();
+        store.clear().unwrap();
+        drop(store);
+        let store = open(&upper, options(index, None)).unwrap();
+        assert_eq!(packs(&upper).len(), 1, "{:?}", packs(&upper));
+        drop(store);
+    }
+}
