@@ -17,6 +17,9 @@ pub const SAID: &[u8] = b"Room for what frees more of it on a full disk. Nothing
 /// It is written, and so takes room, in such pieces.
 const PIECE: u64 = 4_096;
 
+/// A power cut takes it in such pieces.
+const SECTOR: usize = 512;
+
 /// See the module.
 #[derive(Debug)]
 pub struct Reserve {
@@ -50,6 +53,10 @@ impl Reserve {
         let wanted = wanted.next_multiple_of(PIECE);
         let mut held = lock(&self.held);
         self.is_whole.store(false, Ordering::Release);
+        if matches!(*held, Some(Held::Bytes(bytes)) if bytes < wanted) {
+            // Somebody else may have put a file of that name there since.
+            *held = None;
+        }
         let Held::Bytes(bytes) = self.look(&mut held)? else { return Ok(()) };
         self.fill(&mut held, bytes, wanted)?;
         self.is_whole.store(true, Ordering::Release);
@@ -72,11 +79,10 @@ impl Reserve {
             opened => opened?,
         };
         while bytes < wanted {
-            // A power cut may have left it without its beginning.
-            let from = if bytes < PIECE { 0 } else { bytes };
-            let end = (bytes / PIECE + 1) * PIECE;
-            file.write_at(from, &piece(from, end - from))?;
-            bytes = end;
+            // From where a piece begins: a power cut may have left a part of one.
+            let from = bytes / PIECE * PIECE;
+            file.write_at(from, &piece(from, PIECE))?;
+            bytes = from + PIECE;
             *held = Some(Held::Bytes(bytes));
         }
         Ok(())
@@ -98,7 +104,12 @@ impl Reserve {
         match self.beside(&mut write) {
             Err(error) if error.is_no_space() => {
                 let _alone = self.given.write().unwrap_or_else(PoisonError::into_inner);
-                if may() && self.let_go() { Ok((write()?, true)) } else { Err(error) }
+                if !may() {
+                    return Err(error);
+                }
+                // Also where another had it meanwhile: what that left may be enough.
+                let was_there = self.let_go();
+                Ok((write()?, was_there))
             }
             outcome => Ok((outcome?, false)),
         }
@@ -107,6 +118,7 @@ impl Reserve {
     /// Removes it; whether that made room.
     fn let_go(&self) -> bool {
         let mut held = lock(&self.held);
+        *held = None;
         let is_there = matches!(self.look(&mut held), Ok(Held::Bytes(1..)));
         if is_there {
             remove_quietly(&*self.disk, self.path);
@@ -142,18 +154,31 @@ fn look(disk: &dyn Disk, path: &str) -> Result<Held> {
     Ok(if is_ours { Held::Bytes(file.len()?) } else { Held::Foreign })
 }
 
-/// Whether a file begins as a reserve does, or as a power cut leaves one, which is never synced: short, or with zeros.
+/// Whether a file begins as a reserve does, or is as a power cut leaves one, which is never synced: short, or with zeros in
+/// place of some of it.
 fn is_ours(file: &dyn File) -> Result<bool> {
-    let mut begins = [0; SAID.len()];
-    let mut read = 0;
-    while read < begins.len() {
-        match file.read_at(read as u64, &mut begins[read..])? {
-            0 => break,
-            more => read += more,
+    let mut piece_read = [0; PIECE as usize];
+    let mut at = 0;
+    loop {
+        let mut read = 0;
+        while read < piece_read.len() {
+            match file.read_at(at + read as u64, &mut piece_read[read..])? {
+                0 => break,
+                more => read += more,
+            }
         }
+        let (found, expected) = (&piece_read[..read], piece(at, PIECE));
+        if at == 0 && found.starts_with(SAID) {
+            return Ok(true);
+        }
+        let mut sectors = found.chunks(SECTOR).zip(expected.chunks(SECTOR));
+        let is_left =
+            |(found, of): (&[u8], &[u8])| found.iter().all(|it| *it == 0) || of.starts_with(found);
+        if read == 0 || !sectors.all(is_left) {
+            return Ok(read == 0);
+        }
+        at += PIECE;
     }
-    let begins = &begins[..read];
-    Ok(begins == &SAID[..read] || begins.iter().all(|byte| *byte == 0))
 }
 
 /// The bytes of it from `at` on.
@@ -212,6 +237,44 @@ mod tests {
         assert_eq!(begins, SAID);
     }
 
+    /// As where another has had the reserve between the two tries.
+    #[test]
+    fn room_that_comes_between_the_tries_is_enough() {
+        let sim = SimDisk::new(1);
+        let disk: Arc<dyn Disk> = Arc::clone(&sim) as _;
+        let reserve = Reserve::new(&disk, "reserve");
+        let file = disk.open("file", Mode::Create, Access::Buffered).unwrap();
+        sim.capacity(Some(0));
+        let comes = || {
+            sim.capacity(None);
+            true
+        };
+        assert_eq!(reserve.give(comes, || file.write_at(0, &[1; 100])).unwrap(), ((), false));
+    }
+
+    /// Whatever was known of the name before.
+    #[test]
+    fn a_file_that_somebody_puts_there_later_stays() {
+        for kept in [0, 5_000] {
+            let sim = SimDisk::new(1);
+            let disk: Arc<dyn Disk> = Arc::clone(&sim) as _;
+            let reserve = Reserve::new(&disk, "reserve");
+            reserve.keep(kept).unwrap();
+            if kept > 0 {
+                disk.remove("reserve").unwrap();
+            }
+            let file = disk.open("reserve", Mode::Create, Access::Buffered).unwrap();
+            file.write_at(0, b"mine").unwrap();
+            let no_room =
+                || Err(crate::Error::io("write to", "x", std::io::ErrorKind::StorageFull.into()));
+            reserve.give(|| true, no_room as fn() -> Result<()>).unwrap_err();
+            assert_eq!(sim.bytes("reserve").unwrap(), b"mine");
+            reserve.keep(50_000).unwrap();
+            assert_eq!(sim.bytes("reserve").unwrap(), b"mine");
+            assert!(!reserve.is_whole());
+        }
+    }
+
     #[test]
     fn a_file_that_begins_with_anything_else_is_not_taken_for_it() {
         for (begins, is_ours) in [
@@ -220,6 +283,9 @@ mod tests {
             (&b""[..], true),
             (&SAID[..20], true),
             (&[0; 200][..], true),
+            (&[&[0; 200][..], b"an image"].concat()[..], false),
+            (&[&[0; 5_000][..], b"an image"].concat()[..], false),
+            (&[&[0; 4_096][..], &piece(4_096, 700)[..]].concat()[..], true),
         ] {
             let sim = SimDisk::new(1);
             let disk: Arc<dyn Disk> = Arc::clone(&sim) as _;
@@ -231,7 +297,9 @@ mod tests {
             assert_eq!(reserve.is_whole(), is_ours);
             let now = sim.bytes("reserve").unwrap();
             if is_ours {
-                assert!(now.starts_with(SAID) && now.len() as u64 == 2 * PIECE);
+                let is_long = begins.len() as u64 > PIECE;
+                assert!(is_long || now.starts_with(SAID));
+                assert_eq!(now.len() as u64, 2 * PIECE);
             } else {
                 assert_eq!(now, begins);
                 sim.capacity(Some(0));

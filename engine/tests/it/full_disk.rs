@@ -1,7 +1,7 @@
 //! Disks that updates have filled: what still goes through there, and what that leaves for dropping a table.
 
 use std::ops::Bound::Unbounded;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -140,6 +140,129 @@ fn a_crash_while_a_delete_makes_room_loses_nothing() {
         kills += 1;
     }
     assert!(kills > 20, "{kills}");
+}
+
+/// Merges of the next update may come before the checkpoint that the delete has owed.
+#[test]
+fn what_a_delete_leaves_of_the_reserve_is_kept_at_once() {
+    let (sim, _) = filled_disk(1);
+    let whole = sim.bytes(RESERVE).unwrap().len();
+    let (session, mut table) = open(&sim, "a");
+    table.update(&deletes(3)).unwrap();
+    let left = sim.bytes(RESERVE).map_or(0, |bytes| bytes.len());
+    assert!((4_096..whole).contains(&left), "{left} of {whole}");
+    drop(table);
+    session.close().unwrap();
+}
+
+/// Of two deletes at once that find no room one has it: two of them would leave none for the checkpoint.
+#[test]
+fn one_of_two_deletes_at_once_has_the_reserve() {
+    let (sim, _) = filled_disk(1);
+    let (begins, begun) = channel::<()>();
+    let waits = Mutex::new(Some(begun));
+    let is_first = AtomicBool::new(true);
+    let disk = HookedDisk::new(Arc::clone(&sim) as _, move |call, path| {
+        if call == Call::Open(Mode::Create) && path.starts_with("log/") {
+            if let Some(begun) = waits.lock().unwrap().take() {
+                // The other comes behind the lock of the log, and fails as well.
+                begun.recv().unwrap();
+            }
+            if is_first.swap(false, SeqCst) {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        }
+    });
+    let session = Session::open(disk as _, options(Log::Synced)).unwrap();
+    let [mut a, mut b] =
+        ["a", "b"].map(|name| session.open_table(name, &OpenTable::default()).unwrap());
+    // As long as it may be.
+    let mut long = Batch::new();
+    (0..28_u8).for_each(|number| {
+        long.delete(&[number; 100]);
+    });
+    let long = &long;
+    let outcomes = std::thread::scope(|scope| {
+        let other = scope.spawn(move || {
+            begins.send(()).unwrap();
+            b.update(&long).map_err(|error| error.kind())
+        });
+        let one = a.update(&long).map_err(|error| error.kind());
+        [one, other.join().unwrap()]
+    });
+    let refused = outcomes.iter().filter(|outcome| **outcome == Err(Kind::Io)).count();
+    assert_eq!(refused, 1, "{outcomes:?}");
+    drop(a);
+    session.close().unwrap();
+    drop_table(&sim).unwrap();
+}
+
+/// Also where it is the first that a session does.
+#[test]
+fn a_drop_that_finds_no_room_leaves_the_reserve() {
+    let (sim, _) = filled_disk(1);
+    let (of, tries) = (Arc::clone(&sim), AtomicU8::new(0));
+    let disk = HookedDisk::new(Arc::clone(&sim) as _, move |call, path| {
+        let at = tries.load(SeqCst);
+        if call == Call::Remove && path == RESERVE {
+            // Another process has the room at once, until the second try has failed.
+            let length = of.bytes(RESERVE).unwrap().len() as u64;
+            of.capacity(Some(of.total_bytes() - length));
+            tries.store(1, SeqCst);
+        } else if (call, path, at) == (Call::Open(Mode::Create), "checkpoint.tmp", 1) {
+            tries.store(2, SeqCst);
+        } else if (call, path, at) == (Call::Remove, "checkpoint.tmp", 2) {
+            of.capacity(None);
+        }
+    });
+    let session = Session::open(disk as _, options(Log::Synced)).unwrap();
+    assert_eq!(session.delete_table("a").unwrap_err().kind(), Kind::Io);
+    assert!(sim.bytes(RESERVE).is_ok_and(|bytes| bytes.len() > 8_192));
+    session.delete_table("a").unwrap();
+    session.close().unwrap();
+}
+
+/// Who makes a session again in the folder would find it without one.
+#[test]
+fn no_reserve_is_made_beside_the_end_of_a_session() {
+    let sim = SimDisk::new(1);
+    let (begins, begun) = channel::<()>();
+    let (ends, ended) = channel::<()>();
+    let (of, waits) = (Arc::clone(&sim), Mutex::new(Some((begins, ended))));
+    let has_room = AtomicBool::new(false);
+    let disk = HookedDisk::new(Arc::clone(&sim) as _, move |call, path| {
+        if call == Call::Remove && path == RESERVE {
+            of.capacity(Some(of.total_bytes() - 5_000));
+        } else if call == Call::Remove && path.starts_with("log/") {
+            // What the drop has let go is the room for the reserve.
+            of.capacity(None);
+            has_room.store(true, SeqCst);
+        } else if matches!(call, Call::Open(Mode::Write | Mode::Create))
+            && path == RESERVE
+            && has_room.load(SeqCst)
+            && let Some((begins, ended)) = waits.lock().unwrap().take()
+        {
+            begins.send(()).unwrap();
+            let _ = ended.recv_timeout(Duration::from_millis(300));
+        }
+    });
+    let session = Session::create(disk as _, options(Log::Synced)).unwrap();
+    let mut table = session.create_table("a", TableOptions::default()).unwrap();
+    for number in 0..10 {
+        table.update(Batch::new().insert(&[number], &[7; 1_000])).unwrap();
+    }
+    drop(table);
+    sim.capacity(Some(sim.total_bytes()));
+    let handle = session.clone();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let _ = handle.delete_table("a");
+        });
+        begun.recv_timeout(Duration::from_secs(20)).unwrap();
+        session.discard().unwrap();
+        let _ = ends.send(());
+    });
+    assert_eq!(sim.list("").unwrap(), Vec::<String>::new());
 }
 
 /// An update of another thread waits while a delete has the reserve, and neither takes its room nor fills it.

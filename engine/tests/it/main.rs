@@ -85,6 +85,7 @@ mod lock_order; // files go while the folder's lock is held
 mod log; // live tables, by example
 mod log_crash; // live tables through crashes and failing calls
 mod log_files; // log and checkpoint: golden, damaged, mutated; bodies of fuzz targets
+mod log_joins; // many short log files become one: tables at rest, crashes, faults, random sessions
 mod lost_checkpoint; // live tables of which a file is gone or written over: the newest state, or an error
 mod lost_snapshots; // sessions whose folder of snapshots is gone: nothing is removed, and it is told
 mod memory_budget; // what a session takes of its one number of memory

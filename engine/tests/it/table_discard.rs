@@ -93,6 +93,87 @@ fn a_session_that_took_the_place_of_another_stays() {
     }
 }
 
+/// The mark beside the log is durable before the session is marked as none: every image of every step says so.
+#[test]
+fn no_power_cut_leaves_the_mark_of_a_discard_alone_beside_its_log() {
+    for n in 1..8 {
+        let sim = SimDisk::new(n);
+        let disk = Arc::clone(&sim) as Arc<dyn Disk>;
+        let session = Session::create(Arc::clone(&disk), options(Log::Synced)).unwrap();
+        let mut table = session.create_table("t", TableOptions::default()).unwrap();
+        table.update(Batch::new().insert(b"k", b"v")).unwrap();
+        drop(table);
+        sim.kill_at(n);
+        session.discard().unwrap_err();
+        assert!(sim.unsynced_count() <= 16, "{n}");
+        for (crash, image) in sim.crash_images(16, 0) {
+            let image: Arc<dyn Disk> = image;
+            if Session::open_read_only(Arc::clone(&image), options(Log::None)).is_err() {
+                Session::create(image, options(Log::Synced))
+                    .unwrap_or_else(|error| panic!("call {n}, {crash:?}: {error}"));
+            }
+        }
+    }
+}
+
+/// Nobody knows then by which name the power leaves it, so nothing of it may go.
+#[test]
+fn a_session_whose_mark_may_not_be_durable_stays() {
+    let mut failed = 0;
+    for n in 1.. {
+        let sim = SimDisk::new(n);
+        let disk = Arc::clone(&sim) as Arc<dyn Disk>;
+        let session = made(&disk, Log::Synced);
+        sim.forget_names_on_failed_sync(true);
+        sim.fail_at(n, Fault::Sync);
+        let outcome = session.discard();
+        sim.disarm();
+        if outcome.is_ok() {
+            break;
+        }
+        failed += 1;
+        // The host makes one in its place, which it may do if there is none, and dies before that stands.
+        let is_free = Session::open_read_only(Arc::clone(&disk), options(Log::None)).is_err();
+        for at in 1..12 {
+            let again = sim.crash(varvite::disk::sim::Crash::Process);
+            if is_free {
+                again.kill_at(at);
+                let _ = Session::create(Arc::clone(&again) as _, options(Log::Synced));
+            }
+            for (crash, image) in again.crash_images(4, 6) {
+                let image: Arc<dyn Disk> = image;
+                match Session::open_read_only(Arc::clone(&image), options(Log::None)) {
+                    Ok(session) if session.list_snapshots().unwrap().len() == 1 => {
+                        let report = check(&image, |_| ControlFlow::Continue(())).unwrap();
+                        assert_eq!(report.findings, Vec::new(), "sync {n}, {at}, {crash:?}");
+                    }
+                    Ok(session) => assert!(session.live_tables().unwrap().is_empty()),
+                    Err(error) => {
+                        assert_eq!(
+                            error.kind(),
+                            Kind::Missing,
+                            "sync {n}, {at}, {crash:?}: {error}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+    assert!(failed > 3, "{failed}");
+}
+
+/// Names that a session gives with an ending alone are the host's without it.
+#[test]
+fn files_of_the_host_with_names_like_marks_stay() {
+    let disk: Arc<dyn Disk> = SimDisk::new(1);
+    let session = made(&disk, Log::Synced);
+    for name in ["in-doubt", "half-copied"] {
+        disk.open(name, Mode::Create, Access::Buffered).unwrap();
+    }
+    session.discard().unwrap();
+    assert_eq!(disk.list("").unwrap(), ["half-copied", "in-doubt"]);
+}
+
 /// Wherever it ends, what is left is the session, whole, or reads as none, and one is made again there.
 #[test]
 fn a_crash_at_any_call_leaves_no_session_that_looks_damaged() {

@@ -195,7 +195,10 @@ fn is_ours(folder: &str, name: &str) -> bool {
 /// The names in `folder` that a session has given. One `reserve` of the host's is not among them.
 fn own_names(disk: &dyn Disk, folder: &str) -> Result<Vec<String>> {
     let mut names = names_in(disk, folder)?;
-    names.retain(|name| is_ours(folder, name));
+    // These are marks with the ending alone.
+    let marks = [paths::in_doubt(), paths::half_copied()];
+    let is_bare = |name: &String| marks.iter().any(|mark| replace::unfinished(mark) == Some(name));
+    names.retain(|name| is_ours(folder, name) && !(folder.is_empty() && is_bare(name)));
     if folder.is_empty() && !reserve::is_there(disk, RESERVE)? {
         names.retain(|name| name != RESERVE);
     }
@@ -240,7 +243,10 @@ pub fn remove(disk: &dyn Disk, is_held: &dyn Fn() -> Result<()>) -> Result<()> {
     is_held()?;
     disk.rename(SESSION, &mark())?;
     // Before anything goes: else a power cut could bring back a session without its files.
-    disk.sync_directory("")?;
+    disk.sync_directory("").inspect_err(|_| {
+        // Nobody knows which of the names the power leaves: all of it stays, by the one that it had.
+        let _ = disk.rename(&mark(), SESSION);
+    })?;
     remove_all(disk, is_held)
 }
 

@@ -8,28 +8,31 @@
 //! Every write and sync: `docs/design/durability.md`.
 
 mod frozen;
+mod join;
+mod room;
 mod steps;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 pub use frozen::Frozen;
+use room::reserve_bytes;
 pub use steps::Pace;
-use steps::{CheckpointSteps, SHORT_FILES_MAX, kept_max};
+use steps::{CheckpointSteps, SHORT_FILES_MAX, kept_max_of};
 
 use super::checkpoint::{Checkpoint, LiveRecord, Origin, ShapeCut};
-use super::log::{LogFile, LogWriter};
+use super::log::LogWriter;
 use super::log_record::{LogEnd, LogPoint, encode_delete_range, encode_update};
 use super::snapshot::{NamedSegments, TableRecord, files_of, named_files};
 use crate::cache::Charge;
-use crate::disk::{Access, Mode, quietly};
+use crate::disk::Access;
 use crate::error::{Error, Kind, Result};
 use crate::file::replace::Replacement;
 use crate::file::reserve::Reserve;
 use crate::order;
 use crate::order::BTreeMap;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, lock};
 use crate::table::buffer::Batch;
 use crate::table::merge::Shape;
 use crate::table::read::View;
@@ -183,12 +186,12 @@ pub struct LiveTables {
     makes_room: AtomicBool,
     /// Nobody has looked yet whether the session before left it whole.
     is_unseen: AtomicBool,
-    /// The log files of sessions before wait for a checkpoint that is not tried in this one.
-    waits: AtomicBool,
-    /// One was tried, and found no room to write a table out.
+    /// Many files of the log were to become one, and there was no room for that.
     had_no_room: AtomicBool,
+    /// Held alone by whoever gives records of the log other places, and together by those who read them.
+    places: RwLock<()>,
     /// The live tables are as another session copied them, until something is written.
-    is_copy: bool,
+    is_copy: AtomicBool,
     /// For the records in `state`.
     charge: Option<Charge>,
 }
@@ -328,9 +331,12 @@ impl LiveTables {
         let charge = store.charge();
         set(charge.as_ref(), state.memory_bytes());
         let older = log.as_ref().map(LogWriter::older).unwrap_or_default();
-        let buffers = state.entries.values().map(|entry| entry.record.table.write_buffer_bytes);
-        let kept_max = kept_max(store.options.log_file_bytes, buffers.max().unwrap_or(0));
-        let (steps, is_owed) = CheckpointSteps::at_opening(older, kept_max);
+        let file_bytes = store.options.log_file_bytes;
+        let kept_max = kept_max_of(&state.entries, file_bytes);
+        let (steps, is_owed) = CheckpointSteps::at_opening(&older, file_bytes, kept_max);
+        if let Some(log) = log.as_ref().filter(|_| is_owed) {
+            log.set_aside();
+        }
         let is_unseen = log.is_some() && !state.entries.is_empty();
         Arc::new(LiveTables {
             charge,
@@ -344,9 +350,9 @@ impl LiveTables {
             reserve_bytes: AtomicU64::new(0),
             makes_room: AtomicBool::new(false),
             is_unseen: AtomicBool::new(is_unseen),
-            waits: AtomicBool::new(!is_owed && older.waits()),
             had_no_room: AtomicBool::new(false),
-            is_copy,
+            places: RwLock::new(()),
+            is_copy: AtomicBool::new(is_copy),
         })
     }
 
@@ -356,7 +362,7 @@ impl LiveTables {
         Ok(lock(&self.state).entries.keys().cloned().collect())
     }
 
-    /// Which tables the last checkpoint could not write out, and why; and that the log waits for one.
+    /// Which tables the last checkpoint could not write out, and why; and that it could not make one file of many.
     pub fn warnings(&self) -> Vec<String> {
         let waits = self.warning_of_short_files();
         let state = lock(&self.state);
@@ -375,35 +381,16 @@ impl LiveTables {
         state.entries.iter().filter_map(damage).chain(waits).collect()
     }
 
-    /// That there are many short log files which are not let go, and what is known of why.
+    /// That there are many short log files, and no room to make one of them.
     fn warning_of_short_files(&self) -> Option<String> {
-        let log = self.log.as_ref()?;
-        let (short, besides) = if self.had_no_room.load(Ordering::Acquire) {
-            let besides = "there was no room to write the tables out that need them: free some space, or drop a table \
-                that is not needed";
-            (log.older().short, besides)
-        } else if self.waits.load(Ordering::Acquire) {
-            let besides = "they stay until the tables are written out that need them, which one session in 16 tries";
-            (self.short_files_of_opened(log), besides)
-        } else {
-            return None;
-        };
-        let is_much = short > SHORT_FILES_MAX;
-        is_much.then(|| {
-            format!("the log has {short} files of sessions that ended soon, and {besides}")
+        let log = self.log.as_ref().filter(|_| self.had_no_room.load(Ordering::Acquire))?;
+        let short = log.short_files();
+        (short > SHORT_FILES_MAX).then(|| {
+            format!(
+                "the log has {short} files of sessions that ended soon, and there was no room to make one of them: free \
+                 some space, or drop a table that is not needed"
+            )
         })
-    }
-
-    /// How many short files of the log would go if the tables that are open, or were, were written out.
-    fn short_files_of_opened(&self, log: &LogWriter) -> usize {
-        let entries = self.entries().0;
-        let (opened, others): (Vec<_>, Vec<_>) =
-            entries.values().partition(|entry| entry.live.found().is_some());
-        let needs = |file: &LogFile, of: &[&LiveTable]| {
-            of.iter().any(|entry| file.is_needed(entry.record.id, entry.record.from))
-        };
-        let would_go = |file: &&LogFile| needs(file, &opened) && !needs(file, &others);
-        log.older_short_files().iter().filter(would_go).count()
     }
 
     fn check(&self) -> Result<()> {
@@ -462,26 +449,6 @@ impl LiveTables {
         })
     }
 
-    /// Does `write`, once more with the room of the reserve where it finds none; whether it had that. Where it finds none
-    /// either, the reserve is made again at once, before others take the room.
-    fn give<T>(&self, write: impl FnMut() -> Result<T>) -> Result<(T, bool)> {
-        self.give_if(|| true, write)
-    }
-
-    fn give_if<T>(
-        &self,
-        is_there: impl FnOnce() -> bool,
-        write: impl FnMut() -> Result<T>,
-    ) -> Result<(T, bool)> {
-        // A sync that failed for want of room has ended the session's writing.
-        let may = || self.store.is_sound() && self.store.check_lock().is_ok() && is_there();
-        let outcome = self.reserve.give(may, write);
-        if outcome.as_ref().is_err_and(Error::is_no_space) {
-            self.keep_reserve();
-        }
-        outcome
-    }
-
     fn log_as_it_is<'a>(
         &self,
         parts: impl Iterator<Item = (u64, &'a Batch)> + Clone,
@@ -522,6 +489,11 @@ impl LiveTables {
         }
         drop(state);
         Ok(opened)
+    }
+
+    /// Until it is dropped, records of the log stay where the tables' records say.
+    pub fn keep_places(&self) -> impl Sized + '_ {
+        self.places.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The right to update the table `live`, which nobody can delete meanwhile; `Locked` when somebody
@@ -635,6 +607,7 @@ impl LiveTables {
             drop(state);
             drop(before);
             set(self.charge.as_ref(), bytes);
+            self.is_copy.store(false, Ordering::Release);
             log.retain(&numbers);
             log.show_that_tables_are_live();
             self.reserve_bytes.store(reserve_bytes(encoded.len() as u64), Ordering::Release);
@@ -672,33 +645,6 @@ impl LiveTables {
         if log.is_begun() { Ok(()) } else { self.store.write(|| log.begin()) }
     }
 
-    /// Sees to it that the reserve is there, before an update takes room that would not come back. The error is that there
-    /// is none. Only within [`Reserve::beside`].
-    fn ensure_reserve(&self) -> Result<()> {
-        if self.reserve.is_whole() {
-            return Ok(());
-        }
-        self.store.check_lock()?;
-        if self.reserve_bytes.load(Ordering::Acquire) == 0 {
-            let length = self.store.disk.open(CHECKPOINT, Mode::Read, Access::Buffered);
-            let Ok(length) = length.and_then(|file| file.len()) else { return Ok(()) };
-            self.reserve_bytes.store(reserve_bytes(length), Ordering::Release);
-        }
-        let wanted = self.reserve_bytes.load(Ordering::Acquire);
-        match self.store.spares.make_room(|| self.reserve.keep(wanted)) {
-            Err(error) if error.is_no_space() => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    /// Makes the reserve again, as far as there is room, where it was given away.
-    pub fn keep_reserve(&self) {
-        let wanted = self.reserve_bytes.load(Ordering::Acquire);
-        if wanted > 0 && self.store.is_sound() && self.store.check_lock().is_ok() {
-            quietly(|| drop(self.reserve.beside(|| self.reserve.keep(wanted))));
-        }
-    }
-
     /// Makes all that was logged durable, when nothing more comes.
     pub fn end(&self) -> Result<()> {
         let Some(log) = &self.log else { return Ok(()) };
@@ -711,12 +657,6 @@ impl LiveTables {
 /// How often a checkpoint's records are there while it is written, beside those of the one before: as they
 /// are kept, as they are to be encoded (twice), and as bytes.
 const COPIES: u64 = 4;
-
-/// How long the reserve is beside a checkpoint of so many bytes: it has room for the next one and for a log file with a
-/// short record, and something over, as where a folder grows.
-fn reserve_bytes(checkpoint: u64) -> u64 {
-    checkpoint.next_multiple_of(4_096) + (8 << 10)
-}
 
 /// Longest record of an update that may have the reserve: with its log file it takes a block or two, and leaves the
 /// checkpoint its room.

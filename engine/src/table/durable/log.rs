@@ -7,8 +7,12 @@
 //!
 //! Format document: `docs/format/log.md`. Every write and sync: `docs/design/durability.md`.
 
+mod joining;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+pub use joining::short_run;
 
 use super::log_record::{LogEnd, LogPoint, LogRecord, encode_begin};
 use crate::cache::Charge;
@@ -45,8 +49,8 @@ const WRITEBACK_BYTES: u64 = 1 << 20;
 pub struct LogFile {
     pub number: u64,
     pub end: Position,
-    /// The last record of each table that was written to it.
-    pub tables: BTreeMap<u64, u64>,
+    /// The last record of each table that was written to it, and the bytes of its records where the file was found.
+    pub tables: BTreeMap<u64, (u64, u64)>,
     /// Bytes of the blob files that its records name, which stay as long as it does.
     pub blob_bytes: u64,
 }
@@ -79,26 +83,13 @@ impl LogFile {
     /// Whether table `id`, which is durable up to `from`, has more in this file.
     pub fn is_needed(&self, id: u64, from: LogPoint) -> bool {
         let last = self.tables.get(&id);
-        last.is_some_and(|&sequence| (self.number, sequence) >= (from.file, from.sequence))
+        last.is_some_and(|&(sequence, _)| (self.number, sequence) >= (from.file, from.sequence))
     }
 }
 
-/// A part of the log that is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogKept {
-    /// With those in blob files.
-    pub bytes: u64,
-    /// How many files of it ended before they were half full.
-    pub short: usize,
-}
-
-impl LogKept {
-    fn of(files: &[LogFile], file_bytes: u64) -> LogKept {
-        LogKept {
-            bytes: files.iter().map(LogFile::bytes).fold(0, u64::saturating_add),
-            short: files.iter().filter(|file| file.is_short(file_bytes)).count(),
-        }
-    }
+/// How long they are together, with what is in blob files.
+pub fn bytes_of<'f>(files: impl IntoIterator<Item = &'f LogFile>) -> u64 {
+    files.into_iter().map(LogFile::bytes).fold(0, u64::saturating_add)
 }
 
 /// Records of one write that failed, until each of those who wait for them was told.
@@ -115,6 +106,10 @@ struct LogState {
     /// A stand-in until it is begun.
     file: AppendFile,
     is_begun: bool,
+    /// See [`LogWriter::set_aside`].
+    aside: Option<u64>,
+    /// Those whose place the next checkpoint gives to another.
+    joined: Vec<LogFile>,
     /// Its first record is to be written even if none comes: see [`LogWriter::show_that_tables_are_live`].
     shows: bool,
     current: LogFile,
@@ -161,8 +156,8 @@ pub struct LogWriter {
 }
 
 impl LogWriter {
-    /// A log that goes on in a new file `number` after `older`. Where there are any, the file is begun with the first
-    /// update only: an opening takes no room then, so that a full disk does not keep it from making room.
+    /// A log that goes on in a new file `number` after `older`. That is begun with the first update only: an opening takes
+    /// no room, so that a full disk does not keep it from making room.
     pub fn start(
         store: &Arc<SegmentStore>,
         pins: &Arc<Pins>,
@@ -171,19 +166,14 @@ impl LogWriter {
     ) -> Result<LogWriter> {
         store.disk.create_directory(LOG)?;
         store.disk.sync_directory("")?;
-        let before = older.last().map(LogFile::end);
-        let is_begun = older.is_empty();
-        let file = if is_begun {
-            begun(store, number, before)?
-        } else {
-            AppendFile::standing_in(&paths::log_file(number))
-        };
         let state = LogState {
-            file,
-            is_begun,
+            file: AppendFile::standing_in(&paths::log_file(number)),
+            is_begun: false,
+            aside: None,
+            joined: Vec::new(),
             shows: false,
             current: LogFile::empty(number),
-            before,
+            before: older.last().map(LogFile::end),
             older,
             holds: 0,
             held: Vec::new(),
@@ -478,28 +468,15 @@ impl LogWriter {
         lock(&self.state).left
     }
 
-    /// What table `id`, which is durable up to `from`, keeps of the log from going: since the oldest file began that
-    /// it needs beside the current one. Nothing if it needs no other.
-    pub fn kept(&self, id: u64, from: LogPoint) -> LogKept {
+    /// How many bytes table `id`, which is durable up to `from`, keeps of the log from going: since the oldest file began
+    /// that it needs beside the current one. Nothing if it needs no other.
+    pub fn kept(&self, id: u64, from: LogPoint) -> u64 {
         let state = lock(&self.state);
         let Some(oldest) = state.older.iter().position(|file| file.is_needed(id, from)) else {
-            return LogKept::default();
+            return 0;
         };
         let current = state.file.written().offset.saturating_add(state.current.blob_bytes);
-        let older = LogKept::of(&state.older[oldest..], self.store.options.log_file_bytes);
-        LogKept { bytes: older.bytes.saturating_add(current), ..older }
-    }
-
-    /// The files beside the current one that ended before they were half full.
-    pub fn older_short_files(&self) -> Vec<LogFile> {
-        let file_bytes = self.store.options.log_file_bytes;
-        let state = lock(&self.state);
-        state.older.iter().filter(|file| file.is_short(file_bytes)).cloned().collect()
-    }
-
-    /// What is there beside the current file.
-    pub fn older(&self) -> LogKept {
-        LogKept::of(&lock(&self.state).older, self.store.options.log_file_bytes)
+        bytes_of(&state.older[oldest..]).saturating_add(current)
     }
 
     /// Cuts off the zeros that the current file was filled with ahead of its end, when nothing more comes: what was
@@ -539,11 +516,15 @@ impl LogWriter {
         let (older, unneeded): (Vec<_>, Vec<_>) =
             older.partition(|file| needed.contains(&file.number));
         state.older = older;
+        self.let_go(&mut state, &unneeded);
+    }
+
+    fn let_go(&self, state: &mut LogState, unneeded: &[LogFile]) {
         let unneeded: Vec<_> = unneeded.iter().map(|file| file.number).collect();
         if state.holds > 0 {
             state.held.extend(unneeded);
         } else {
-            self.leave(&mut state, unneeded);
+            self.leave(state, unneeded);
         }
     }
 
@@ -609,7 +590,7 @@ impl LogState {
         while let Some(&(sequence, id)) = self.unwritten.front()
             && sequence < end
         {
-            self.current.tables.insert(id, sequence);
+            self.current.tables.insert(id, (sequence, 0));
             self.unwritten.pop_front();
         }
     }

@@ -41,6 +41,15 @@ impl LogCopy {
         // Anew, if it is empty: a sync after which its name was to be durable may have failed.
         make_folder(&*store.disk, LOG)?;
         store.or_poison(|| store.disk.sync_directory(""))?;
+        Self::in_folder(store, number, points)
+    }
+
+    /// The same in the folder of a log that is there.
+    pub fn in_folder(
+        store: &Arc<SegmentStore>,
+        number: u64,
+        points: impl Iterator<Item = LogPoint>,
+    ) -> Result<LogCopy> {
         let mut file = create(store, number)?;
         let itself = LogEnd { file: number, position: Position::start() };
         file.push_with(|to| encode_begin(to, Some(itself)))?;
@@ -92,11 +101,15 @@ impl LogCopy {
         Ok(())
     }
 
-    /// Where the points of each of the tables are in it.
-    pub fn places(&self) -> Vec<[LogPoint; 2]> {
+    /// Where each of the points is in it.
+    pub fn points(&self) -> impl Iterator<Item = LogPoint> {
         let end = LogPoint { file: self.number, sequence: self.file.end().sequence, skip: 0 };
-        let pairs = self.places.chunks_exact(2);
-        pairs.map(|pair| [pair[0], pair[1]].map(|place| place.unwrap_or(end))).collect()
+        self.places.iter().map(move |place| place.unwrap_or(end))
+    }
+
+    /// The same where they are those of tables.
+    pub fn places(&self) -> Vec<[LogPoint; 2]> {
+        self.points().collect::<Vec<_>>().chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect()
     }
 
     /// Makes it durable, and says where it ends.

@@ -133,7 +133,7 @@ pub fn find(
             found.leftovers.push(number);
             continue;
         }
-        let (mut tables, mut blobs) = (BTreeMap::new(), BTreeMap::new());
+        let (mut tables, mut blobs) = (BTreeMap::<u64, (u64, u64)>::new(), BTreeMap::new());
         let scanned = scan(disk, identity, number, |at, payload| {
             let start = payload.clone();
             let record = LogRecord::decode(payload, &|_| false)?;
@@ -149,7 +149,10 @@ pub fn find(
                 let found = format_args!("table {id}: the checkpoint is older than the log");
                 return Err(start.corrupt(expected, found));
             }
-            tables.extend(record.tables().into_iter().map(|id| (id, at.sequence)));
+            for id in record.tables() {
+                let (last, bytes) = tables.entry(id).or_default();
+                (*last, *bytes) = (at.sequence, *bytes + start.remaining() as u64);
+            }
             blobs.extend(record.blobs().iter().map(|blob| (blob.id, *blob)));
             each(at, &mut start.clone())
         })?;
@@ -188,6 +191,10 @@ pub fn find(
             found.blobs.insert(number, blobs);
         }
         found.files.push(file);
+    }
+    if found.files.is_empty() {
+        // With nothing after it, it tells which numbers were given.
+        found.leftovers.retain(|number| *number != highest);
     }
     // It is made after a checkpoint only, and never before that is durable.
     if checkpoint.is_none() && reserve::is_there(disk, paths::RESERVE)? {
@@ -239,6 +246,10 @@ pub fn go_on(
         place = LogPlace::after(place.end.file, &scan_on(disk, identity, place, &mut *each)?);
         let mut begun = None;
         for number in later {
+            if is_alone(disk, identity, number)? {
+                // It is nothing before a checkpoint names it.
+                continue;
+            }
             // One without a record may be there before the last one has its end.
             if !scan(disk, identity, number, |_, _| Ok(()))?.is_empty {
                 begun = Some(number);

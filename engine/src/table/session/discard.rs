@@ -13,7 +13,7 @@ impl Session {
     /// The lock is held until all is gone, so nothing of another process is ever removed: `Poisoned` when the folder is
     /// another's by now, as after it was moved away, and `Closed` when the session was closed, since others may have opened it
     /// meanwhile. `Invalid` for a session that was there before. In all these cases it stays as it is. After another error, or
-    /// where the process dies meanwhile, what is left reads as a session that is not made yet.
+    /// where the process dies meanwhile, it is there whole, or what is left reads as a session that is not made yet.
     ///
     /// ```
     /// use varvite::{Session, SessionOptions};

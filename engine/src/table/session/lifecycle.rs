@@ -121,6 +121,7 @@ impl Session {
         let store = SegmentStore::new(disk, options, (identity, salt), 1, Some((lock, seed)));
         let pins = Arc::new(Pins::default());
         let log = Self::start_log(&store, &pins, 1, Vec::new())?;
+        log.iter().try_for_each(LogWriter::begin)?;
         claim.finish(identity, salt).inspect_err(|_| {
             // Nobody may find a session whose name is not durable, save to it, and lose it to the mark.
             let _ = claim.retract();
@@ -302,7 +303,7 @@ impl Session {
         let removes = is_sound && synced.is_ok() && is_certain;
         let removed = if removes { self.remove_unnamed() } else { Ok(()) };
         if removes {
-            self.live.keep_reserve();
+            self.live.keep_reserve_at_end();
         }
         self.store.unlock();
         synced.and(removed)

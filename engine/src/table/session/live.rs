@@ -191,6 +191,7 @@ impl Session {
         let log = self.live.log_writer()?;
         let mut writers = BTreeMap::new();
         let (mut tables, mut replays) = (BTreeMap::new(), Vec::new());
+        let _places = self.live.keep_places();
         for Opened { name, writer, record, table_state } in self.live.open(name)? {
             if let Some(table_state) = table_state {
                 let mut table = Table::resumed(&name, table_state);
@@ -380,7 +381,7 @@ impl Session {
                     paths::check_name("table", name)?;
                     self.live.remove(name)?;
                     self.store.remove_all();
-                    self.live.keep_reserve();
+                    self.live.keep_reserve_again();
                     Ok(())
                 })
             },

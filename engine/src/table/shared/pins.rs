@@ -96,6 +96,16 @@ impl Pins {
         bytes
     }
 
+    /// Keeps for log file `number` those of the blob files `ids` that log files before it name.
+    pub fn pin_joined(&self, number: u64, ids: impl Iterator<Item = u64>) {
+        let mut named = self.lock();
+        let find = |id| named.log.values().find_map(|files| files.get_key_value(&id));
+        let files: Files = ids.filter_map(find).map(|(id, file)| (*id, Arc::clone(file))).collect();
+        if !files.is_empty() {
+            named.log.insert(number, files);
+        }
+    }
+
     /// Lets go what records of these log files name, which no checkpoint needs any more.
     pub fn unpin_logged(&self, numbers: &[u64]) {
         let mut named = self.lock();

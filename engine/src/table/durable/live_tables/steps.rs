@@ -2,7 +2,8 @@
 //!
 //! In this order: the next log file begins; each table is written out that keeps more of the log than it should; each
 //! segment and blob file is made durable that the checkpoint would name, and each that merges made meanwhile; the log
-//! and the names; the checkpoint itself; and the log files go that it does not need. An update takes at least one step,
+//! and the names; what tables need of many short log files, in one; the checkpoint itself; and the log files go that it
+//! does not need. An update takes at least one step,
 //! and as many more as its bytes are worth: a checkpoint is written before another log file is full.
 //!
 //! Until the last step nothing durable names what the others made. A crash leaves it to be removed.
@@ -15,7 +16,7 @@ use crate::error::{Kind, Result};
 use crate::order::BTreeMap;
 use crate::sync::{Ordering, try_lock};
 use crate::table::durable::checkpoint::{LiveRecord, ShapeCut};
-use crate::table::durable::log::{LogKept, LogWriter};
+use crate::table::durable::log::{LogFile, LogWriter, bytes_of, short_run};
 use crate::table::durable::log_record::LogPoint;
 use crate::table::durable::snapshot::{NamedSegments, TableRecord};
 use crate::table::merge::{Input, Shape};
@@ -51,13 +52,9 @@ const ROUNDS_MAX: u8 = 5;
 /// Each phase and each round is to be done when so large a part of a log file was logged: all of them within one.
 const PARTS_OF_FILE: u64 = ROUNDS_MAX as u64 + 3;
 
-/// How many files of the log may be there that ended before they were half full, as those of sessions that log little.
+/// How many files of the log may be there that ended before they were half full, as those of sessions that log little, and
+/// are to become one.
 pub(super) const SHORT_FILES_MAX: usize = 8;
-
-/// Where more are there than it takes for a checkpoint to come at once, those that came found no room, were cut short, or
-/// let none go, as where tables need them that nobody opens. Each would write out as much again, so only the session that
-/// finds a multiple of this more tries.
-const TRIED_EVERY_FILES: usize = 16;
 
 /// How many bytes of log files go for each byte that is logged.
 const REMOVED_PER_BYTE: u64 = 8;
@@ -103,12 +100,11 @@ enum Owed {
 }
 
 impl Owed {
-    /// What is due with `older` files, of which tables may keep so many bytes.
-    fn of(older: LogKept, kept_max: u64) -> Owed {
-        let waits = older.waits();
+    /// What is due with so many `short` files that are to become one, and so many bytes of which tables may keep `kept_max`.
+    fn of(short: usize, bytes: u64, kept_max: u64) -> Owed {
         let is_over = |times: u8| {
-            older.bytes > kept_max.saturating_mul(times.into())
-                || older.short > SHORT_FILES_MAX * usize::from(times) && !waits
+            bytes > kept_max.saturating_mul(times.into())
+                || short > SHORT_FILES_MAX * usize::from(times)
         };
         match (is_over(1), is_over(2)) {
             (false, _) => Owed::Settled,
@@ -119,19 +115,15 @@ impl Owed {
     }
 }
 
-impl LogKept {
-    /// Whether its short files wait for a later session's checkpoint.
-    pub(super) fn waits(self) -> bool {
-        let more = self.short.saturating_sub(2 * SHORT_FILES_MAX + 1);
-        !more.is_multiple_of(TRIED_EVERY_FILES)
-    }
-}
-
 impl CheckpointSteps {
-    /// The steps of a session that finds so much of a log, of which tables may keep so many bytes; and whether a
+    /// The steps of a session that finds these files of a log, of which tables may keep so many bytes; and whether a
     /// checkpoint is owed from its beginning.
-    pub(super) fn at_opening(older: LogKept, kept_max: u64) -> (CheckpointSteps, bool) {
-        let opening = Owed::of(older, kept_max);
+    pub(super) fn at_opening(
+        older: &[LogFile],
+        file_bytes: u64,
+        kept_max: u64,
+    ) -> (CheckpointSteps, bool) {
+        let opening = Owed::of(short_run(older.iter(), file_bytes), bytes_of(older), kept_max);
         (CheckpointSteps { opening, ..CheckpointSteps::default() }, opening != Owed::Settled)
     }
 
@@ -140,7 +132,7 @@ impl CheckpointSteps {
         if self.written.remove(&id).is_some()
             && let Some(charge) = &self.charge
         {
-            charge.set(self.written.values().map(|(record, _)| bytes_of(record)).sum());
+            charge.set(self.written.values().map(|(record, _)| memory_of(record)).sum());
         }
     }
 
@@ -188,9 +180,9 @@ impl LiveTables {
         let Some(mut steps) = try_lock(&self.changing) else { return Ok(()) };
         let log = self.log_writer()?;
         let pace = self.make_room_if_due(log, &mut steps)?.unwrap_or(pace);
-        let is_owed = self.is_owed.load(Ordering::Acquire);
         self.remove_some_of_log(&mut steps, log);
         let pace = self.pace_at_opening(log, &mut steps).unwrap_or(pace);
+        let is_owed = self.is_owed.load(Ordering::Acquire);
         if log.is_due() {
             match self.store.write(|| log.roll()) {
                 // What is owed lets a part of the log go, which may be the room that the next file needs.
@@ -220,9 +212,14 @@ impl LiveTables {
         Ok(())
     }
 
-    /// Begins the checkpoint that is owed since the opening; gives its pace, if that is at once.
+    /// Begins the checkpoint that is owed since the opening; gives its pace, if that is at once. One that would let nothing
+    /// go waits: other tables may be opened until the end of the session.
     fn pace_at_opening(&self, log: &LogWriter, steps: &mut CheckpointSteps) -> Option<Pace> {
         if let Owed::Begins(pace) = steps.opening {
+            if !self.lets_some_go(log) {
+                self.is_owed.store(false, Ordering::Release);
+                return None;
+            }
             self.begin(log, steps);
             steps.opening = Owed::GoesOn(pace);
         }
@@ -243,14 +240,14 @@ impl LiveTables {
             return Ok(None);
         }
         self.entries().0.values().for_each(|entry| entry.live.forget_that_it_was_full());
-        if let Err(error) = self.write_with(&CheckpointSteps::default()) {
+        if let Err(error) = self.write_with(&CheckpointSteps::default(), false) {
             self.makes_room.store(true, Ordering::Release);
             let may_wait = error.is_no_space() && self.store.is_sound();
             return if may_wait { Ok(None) } else { Err(error) };
         }
         self.store.remove_long();
         self.store.remove_all();
-        self.keep_reserve();
+        self.keep_reserve_again();
         if !self.is_owed.load(Ordering::Acquire) {
             self.begin(log, steps);
         }
@@ -260,7 +257,7 @@ impl LiveTables {
     /// A reserve that is short at an opening, where there is no room for it, was given away in a session that was killed.
     fn see_whether_room_is_to_be_made(&self) {
         if self.is_unseen.swap(false, Ordering::AcqRel)
-            && self.reserve.beside(|| self.ensure_reserve()).is_err()
+            && self.store.write(|| self.reserve.beside(|| self.ensure_reserve())).is_err()
         {
             self.makes_room.store(true, Ordering::Release);
         }
@@ -268,14 +265,15 @@ impl LiveTables {
 
     /// When the session ends: brings the checkpoint to its end that its opening began, or was to begin.
     pub fn settle(&self) -> Result<()> {
-        if self.is_copy && self.log.as_ref().is_none_or(|log| !log.is_begun()) {
+        if self.is_copy.load(Ordering::Acquire)
+            && self.log.as_ref().is_none_or(|log| !log.is_begun())
+        {
             // A backup that nobody has updated is to stay one.
             return Ok(());
         }
         self.see_whether_room_is_to_be_made();
         let is_settled = try_lock(&self.changing).is_none_or(|it| it.opening == Owed::Settled);
-        let is_owed = self.is_owed.load(Ordering::Acquire);
-        let is_owed = is_owed && !is_settled || self.makes_room.load(Ordering::Acquire);
+        let is_owed = !is_settled || self.makes_room.load(Ordering::Acquire);
         if is_owed { self.write_checkpoint(Pace::AtOnce) } else { Ok(()) }
     }
 
@@ -349,7 +347,7 @@ impl LiveTables {
             let found = entry.live.found();
             let behind =
                 found.filter(|(state, from, ..)| self.is_behind(log, &entry, state, *from));
-            let Some((table_state, from, applied, cut)) = behind else {
+            let Some((table_state, _, applied, cut)) = behind else {
                 entry.live.note(None);
                 continue;
             };
@@ -359,13 +357,7 @@ impl LiveTables {
                 Err(error) if !matches!(error.kind(), Kind::Closed | Kind::Poisoned) => {
                     // A panic where something was to be made durable is not that table's alone.
                     self.store.check_writable()?;
-                    // One that only keeps too many short files has room in the log for more.
-                    if !error.is_no_space() || self.keeps_too_much(log, &entry, &table_state, from)
-                    {
-                        entry.live.note(Some(&error));
-                    } else {
-                        self.had_no_room.store(true, Ordering::Release);
-                    }
+                    entry.live.note(Some(&error));
                 }
                 written => {
                     let (shape, base) = written?;
@@ -374,7 +366,7 @@ impl LiveTables {
                     let record = record(&entry, of, &shape, base.as_deref(), &mut named);
                     let charge = steps.charge.take().or_else(|| self.store.charge());
                     if let Some(charge) = &charge {
-                        charge.add(bytes_of(&record));
+                        charge.add(memory_of(&record));
                     }
                     steps.charge = charge;
                     steps.written.insert(entry.record.id, (record, named));
@@ -387,19 +379,7 @@ impl LiveTables {
     }
 
     /// Whether a table whose oldest buffer begins at `from` keeps more of the log than it should.
-    fn is_behind(
-        &self,
-        log: &LogWriter,
-        entry: &LiveTable,
-        state: &TableState,
-        from: LogPoint,
-    ) -> bool {
-        let kept = log.kept(entry.record.id, from.max(entry.record.from));
-        kept.short > SHORT_FILES_MAX || self.keeps_too_much(log, entry, state, from)
-    }
-
-    /// The same by its bytes, however many files they are in.
-    fn keeps_too_much(
+    pub(super) fn is_behind(
         &self,
         log: &LogWriter,
         entry: &LiveTable,
@@ -407,7 +387,7 @@ impl LiveTables {
         from: LogPoint,
     ) -> bool {
         let most = kept_max(self.store.options.log_file_bytes, state.options.write_buffer_bytes);
-        log.kept(entry.record.id, from.max(entry.record.from)).bytes > most
+        log.kept(entry.record.id, from.max(entry.record.from)) > most
     }
 
     /// Makes one segment or blob file of the live tables durable; whether there was one to do.
@@ -449,25 +429,25 @@ impl LiveTables {
     /// Writes the checkpoint. Where there is no room for it, without what was written out for it: nothing durable
     /// names that, so it goes, and the tables keep their part of the log until the next one.
     fn finish(&self, steps: &mut CheckpointSteps) -> Result<()> {
-        match self.write_with(steps) {
+        match self.write_with(steps, true) {
             // A sync that failed has ended the session's writing, and says why.
             Err(error)
                 if error.is_no_space() && !steps.written.is_empty() && self.store.is_sound() =>
             {
                 steps.let_all_go();
                 self.store.spares.clear();
-                self.write_with(steps)?;
+                self.write_with(steps, false)?;
             }
             written => written?,
         }
         *steps = CheckpointSteps { removed: steps.removed, ..CheckpointSteps::default() };
         self.is_owed.store(false, Ordering::Release);
-        self.waits.store(false, Ordering::Release);
         Ok(())
     }
 
-    /// Writes the checkpoint of all tables as they stand now, and of those that were written out.
-    fn write_with(&self, steps: &CheckpointSteps) -> Result<()> {
+    /// Writes the checkpoint of all tables as they stand now, and of those that were written out; where it `joins`, with
+    /// what tables need of many files of the log in one.
+    fn write_with(&self, steps: &CheckpointSteps, joins: bool) -> Result<()> {
         let (entries, next_id) = self.entries();
         let count = entries.len() as u64;
         self.store.observe((Operation::Checkpoint, ""), count, || {
@@ -478,7 +458,11 @@ impl LiveTables {
                 let record = renewed_record(&entry, written, &mut named);
                 renewed.insert(name, LiveTable { record, ..entry });
             }
-            self.write(renewed, next_id, &named)
+            if joins {
+                self.write_joined(renewed, next_id, &named)
+            } else {
+                self.write(renewed, next_id, &named)
+            }
         })
     }
 }
@@ -488,8 +472,14 @@ pub(super) fn kept_max(log_file_bytes: u64, write_buffer_bytes: u64) -> u64 {
     log_file_bytes.saturating_mul(2).saturating_add(write_buffer_bytes.saturating_mul(4))
 }
 
+/// The same for the table that may keep most.
+pub(super) fn kept_max_of(entries: &LiveTableMap, log_file_bytes: u64) -> u64 {
+    let buffers = entries.values().map(|entry| entry.record.table.write_buffer_bytes);
+    kept_max(log_file_bytes, buffers.max().unwrap_or(0))
+}
+
 /// About what a record takes that waits for its checkpoint.
-fn bytes_of(record: &LiveRecord) -> u64 {
+fn memory_of(record: &LiveRecord) -> u64 {
     record.table.segments().map(record_bytes).sum()
 }
 

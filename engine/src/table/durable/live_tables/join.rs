@@ -1,0 +1,195 @@
+//! What tables need of many files of the log, in one new file, so that those may go.
+//!
+//! As where each of many sessions has made a few updates, some of tables that nobody opens any more. To write such tables
+//! out would take their operators, and more room than their records do. The new file says that it follows itself, so that it
+//! counts only where a checkpoint names it; the checkpoint that does so has the tables' places in it, and names none of the
+//! files whose records it has. Until then the log is as it was.
+
+use super::steps::kept_max_of;
+use super::{LiveTableMap, LiveTables, SHORT_FILES_MAX};
+use crate::error::Result;
+use crate::order;
+use crate::order::BTreeMap;
+use crate::sync::{Ordering, lock};
+use crate::table::durable::log::{LogFile, LogWriter, scan, short_run};
+use crate::table::durable::log_copy::LogCopy;
+use crate::table::durable::log_record::{LogPoint, LogRecord};
+use crate::table::durable::snapshot::NamedSegments;
+
+/// Where each table that needs a part of the log begins to.
+type Begins = BTreeMap<u64, LogPoint>;
+
+/// Where points of the files that were joined are in the new one.
+struct Moved {
+    first: u64,
+    number: u64,
+    to: BTreeMap<LogPoint, LogPoint>,
+}
+
+impl Moved {
+    fn of(&self, point: LogPoint) -> LogPoint {
+        self.to.get(&point).copied().unwrap_or(point)
+    }
+
+    fn has(&self, point: &LogPoint) -> bool {
+        (self.first..self.number).contains(&point.file)
+    }
+}
+
+/// Those of `files` of which the tables need a part.
+fn needed<'f>(files: &'f [LogFile], begins: &Begins) -> Vec<&'f LogFile> {
+    let is_needed = |file: &&LogFile| begins.iter().any(|(id, from)| file.is_needed(*id, *from));
+    files.iter().filter(is_needed).collect()
+}
+
+impl LiveTables {
+    /// Which of the files that are `needed` are to become one: all, where they are more than tables may keep and mostly of
+    /// what no table needs; else the newest, where many are short.
+    fn joinable<'f>(&self, mut needed: Vec<&'f LogFile>, begins: &Begins) -> Vec<&'f LogFile> {
+        let file_bytes = self.store.options.log_file_bytes;
+        let length: u64 = needed.iter().map(|file| file.end.offset).sum();
+        let needs = |file: &&LogFile| -> u64 {
+            let of = |(id, from): (&u64, &LogPoint)| {
+                let (_, bytes) = file.tables.get(id).filter(|_| file.is_needed(*id, *from))?;
+                Some(*bytes)
+            };
+            begins.iter().filter_map(of).sum()
+        };
+        let is_over = length > kept_max_of(&self.entries().0, file_bytes);
+        if is_over && needed.iter().map(needs).sum::<u64>() <= length / 2 {
+            return needed;
+        }
+        let run = short_run(needed.iter().copied(), file_bytes);
+        let others = needed.len() - run;
+        if run > SHORT_FILES_MAX / 2 { needed.split_off(others) } else { Vec::new() }
+    }
+
+    /// Whether a checkpoint would let some of the files go that the opening has found.
+    pub(super) fn lets_some_go(&self, log: &LogWriter) -> bool {
+        let (entries, _) = self.entries();
+        let mut begins = Begins::new();
+        for entry in entries.values() {
+            let mut from = entry.record.from;
+            if let Some((state, oldest, ..)) = entry.live.found() {
+                if self.is_behind(log, entry, &state, oldest) {
+                    return true;
+                }
+                from = from.max(oldest);
+            }
+            begins.insert(entry.record.id, from);
+        }
+        let files = log.older();
+        let needed = needed(&files, &begins);
+        needed.len() < files.len() || !self.joinable(needed, &begins).is_empty()
+    }
+
+    /// Makes `entries` what is live, see [`LiveTables::write`], with what they need of many files of the log in one.
+    pub(super) fn write_joined(
+        &self,
+        mut entries: LiveTableMap,
+        next_id: u64,
+        named: &NamedSegments,
+    ) -> Result<()> {
+        let log = self.log_writer()?;
+        let Some((number, files)) = log.take_aside() else {
+            return self.write(entries, next_id, named);
+        };
+        // Whoever replays records now needs them where they are.
+        let Ok(_alone) = self.places.try_write() else {
+            return self.write(entries, next_id, named);
+        };
+        let begins = order::map(entries.values().map(|it| (it.record.id, it.record.from)));
+        let files = self.joinable(needed(&files, &begins), &begins);
+        if files.is_empty() {
+            return self.write(entries, next_id, named);
+        }
+        let before = entries.clone();
+        let joined = self.store.write(|| {
+            // What comes next is not to follow one of the files that go.
+            log.begin()?;
+            self.join(number, &files, &begins, &entries)
+        });
+        let written = joined.and_then(|places| {
+            for entry in entries.values_mut() {
+                let record = (*entry.record).clone();
+                let points = record.points().map(|point| places.of(point));
+                entry.record = record.placed(points).into();
+            }
+            self.write(entries, next_id, named)?;
+            Ok(places)
+        });
+        let places = match written {
+            Ok(places) => places,
+            // Where the session is sound nothing names the new file, and the log is as it was. A later session tries again.
+            Err(error) if self.store.is_sound() => {
+                self.had_no_room.store(error.is_no_space(), Ordering::Release);
+                log.remove_joined(number);
+                return self.write(before, next_id, named);
+            }
+            Err(error) => return Err(error),
+        };
+        log.leave_joined();
+        for entry in self.entries().0.values() {
+            let mut state = lock(&entry.live.state);
+            state.applied = places.of(state.applied);
+            state.points.iter_mut().for_each(|point| *point = places.of(*point));
+            if let Some(cut) = &mut state.cut {
+                cut.until = places.of(cut.until);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes log file `number` with what tables need of `files`, makes it durable, and has it be one of the log.
+    fn join(
+        &self,
+        number: u64,
+        files: &[&LogFile],
+        begins: &Begins,
+        entries: &LiveTableMap,
+    ) -> Result<Moved> {
+        let log = self.log_writer()?;
+        let mut places = Moved { first: files[0].number, number, to: BTreeMap::new() };
+        let mut points: Vec<LogPoint> = Vec::new();
+        for entry in entries.values() {
+            points.extend(entry.record.points());
+            let state = lock(&entry.live.state);
+            points.extend(&state.points);
+            points.push(state.applied);
+            points.extend(state.cut.as_ref().map(|cut| cut.until));
+        }
+        points.retain(|point| places.has(point));
+        let mut copy = LogCopy::in_folder(&self.store, number, points.iter().copied())?;
+        // Its first record says what it is. After a crash no other may be there without it.
+        copy.finish()?;
+        let (mut tables, mut blobs) = (BTreeMap::<u64, (u64, u64)>::new(), BTreeMap::new());
+        let mut bytes = Vec::new();
+        for file in files {
+            scan(&*self.store.disk, self.store.identity, file.number, |at, payload| {
+                bytes.clear();
+                let mut kept = Vec::new();
+                let keeps = |id| begins.get(&id).is_some_and(|from| at.after() > *from);
+                let same = &mut |blob: &crate::table::runs::blob::BlobMeta| {
+                    blobs.insert(blob.id, blob.file_bytes());
+                    Ok(*blob)
+                };
+                if LogRecord::rewrite(payload, &keeps, same, &mut bytes)? {
+                    kept.extend(LogRecord::decode(payload, &|_| false)?.tables());
+                    kept.retain(|id| keeps(*id));
+                    for id in kept {
+                        let (last, sum) = tables.entry(id).or_default();
+                        (*last, *sum) = (copy.records() + 1, *sum + bytes.len() as u64);
+                    }
+                    copy.push(at, &bytes)?;
+                }
+                Ok(())
+            })?;
+        }
+        let end = copy.finish()?.position;
+        places.to = order::map(points.iter().copied().zip(copy.points()));
+        self.pins.pin_joined(number, blobs.keys().copied());
+        let blob_bytes = blobs.values().sum();
+        log.add_joined(LogFile { number, end, tables, blob_bytes }, files);
+        Ok(places)
+    }
+}
