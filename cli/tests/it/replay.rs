@@ -112,9 +112,9 @@ fn a_recording_has_the_transactions_of_its_blocks() {
     let store = trace("store");
     let replayed = |name: &str, chain: &Path| {
         let line = ["replay", "cardano", text(chain), "--store", text(&store), "--format", "json"];
-        let line = [&line[..], &["--trace", text(&trace(name))]].concat();
-        let report = varvite(&line).json();
-        let line = ["trace", "summary", text(&trace(name)), "--format", "json"];
+        let file = trace(name);
+        let report = varvite(&[&line[..], &["--trace", text(&file)]].concat()).json();
+        let line = ["trace", "summary", text(&file), "--format", "json"];
         (report["transactions"].as_u64().unwrap(), varvite(&line).json())
     };
     let (first, summary) = replayed("first", &immutable);

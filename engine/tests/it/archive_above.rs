@@ -59,7 +59,9 @@ fn blocks(index: Index) -> (Arc<SimDisk>, Vec<CommitHash>) {
 fn read_all(store: &Store, commit: &CommitHash, block: u16) -> Result<usize> {
     let tree = store.checkout(commit)?;
     let mut last = std::collections::BTreeMap::new();
-    (0..=block).for_each(|block| drop(last.insert(path(block), block)));
+    for block in 0..=block {
+        last.insert(path(block), block);
+    }
     for (path, block) in &last {
         assert_eq!(tree.find(path)?, Some(value(*block)), "{path:?}");
     }

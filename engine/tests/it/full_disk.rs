@@ -169,7 +169,8 @@ fn one_of_two_deletes_at_once_has_the_reserve() {
                 begun.recv().unwrap();
             }
             if is_first.swap(false, SeqCst) {
-                std::thread::sleep(Duration::from_millis(200));
+                let (_sends, comes) = channel::<()>();
+                let _ = comes.recv_timeout(Duration::from_millis(200));
             }
         }
     });
@@ -185,9 +186,9 @@ fn one_of_two_deletes_at_once_has_the_reserve() {
     let outcomes = std::thread::scope(|scope| {
         let other = scope.spawn(move || {
             begins.send(()).unwrap();
-            b.update(&long).map_err(|error| error.kind())
+            b.update(long).map_err(|error| error.kind())
         });
-        let one = a.update(&long).map_err(|error| error.kind());
+        let one = a.update(long).map_err(|error| error.kind());
         [one, other.join().unwrap()]
     });
     let refused = outcomes.iter().filter(|outcome| **outcome == Err(Kind::Io)).count();

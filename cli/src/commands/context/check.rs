@@ -371,7 +371,7 @@ fn walk(arguments: &Folder, store: &Store, part: &Part) -> Result<(Walk, Checked
     }
     let hashes = !irmin::is_store(&*disk(&arguments.store)?)?;
     let (has_lower, has_shape) = (lower.is_some(), arguments.foreign.has_shape());
-    let mut walk = Walk { hashes, has_lower, has_shape, ..Walk::default() };
+    let mut walk = Walk { hashes, has_shape, has_lower, ..Walk::default() };
     let mut checked = Checked::default();
     if part.is_all() {
         match wheel::during("recomputing every hash", || store.check()) {

@@ -151,7 +151,7 @@ impl Tip {
             return Ok(());
         }
         live.marks.go_down_to(pack, 0)?;
-        let rows = writer.control.chunks.to_vec();
+        let rows = writer.control.chunks.clone();
         let mut fresh = Vec::new();
         for row in rows.into_iter().filter(|row| row.state.is_lower() && row.number < live.line) {
             let Some(chunk) = pack.numbered(row.number) else { continue };
