@@ -1,14 +1,10 @@
 //! What the endpoints say of real stores, beside what the engine says of them.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 
 use serde_json::Value;
 use varvite::context::{CommitInfo, Configuration, Options, Store};
-use varvite::disk::Disk;
-use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::proof::{self, Kinded};
 use varvite_explore::Limits;
