@@ -24,6 +24,7 @@ advice! {
     CHECK = "check", "STORE";
     UNARCHIVE = "context unarchive", "CONTEXT --lower UNDER";
     CONTEXT_CHECK = "context check", "CONTEXT";
+    CONTEXT_REBUILD = "context check --rebuild-index", "CONTEXT";
     COLLECT_CANCEL = "context collect cancel", "CONTEXT";
     COLLECT_RESUME = "context collect resume", "CONTEXT";
     COLLECT_RUN = "context collect run", "CONTEXT --keep 1";

@@ -10,6 +10,10 @@ use varvite::disk::{Access, Disk, File, Linked, Lock, Mode, Queue};
 
 use crate::system::files::Own;
 
+/// Files that say of a folder that what is there is no store yet.
+const MARKS: [&str; 5] =
+    ["session.tmp", "half-copied.tmp", "half-made", "half-made.tmp", "control.tmp"];
+
 /// The folder, and what was made in it through this.
 #[derive(Debug)]
 pub struct Noted {
@@ -45,10 +49,14 @@ impl Noted {
         let Some(root) = self.disk.folder() else { return };
         let Made { mut files, folders } = std::mem::take(&mut *self.made());
         let last = files.remove(last);
+        // Whoever is killed here leaves what says of itself that it is a part.
+        let marks: Vec<_> = MARKS.iter().filter_map(|name| files.remove(*name)).collect();
         files.into_values().for_each(Own::remove);
         for folder in folders.iter().rev() {
             let _ = std::fs::remove_dir(root.join(folder));
         }
+        let _ = self.disk.sync_directory("");
+        marks.into_iter().for_each(Own::remove);
         last.into_iter().for_each(Own::remove);
     }
 }

@@ -306,6 +306,10 @@ fn branches_are_listed_whose_commits_are_below() {
     run(folder, "context archive n --lower low --end-chunk").yes();
     run(folder, "context put n main a 2 --message second").yes();
     run(folder, "context archive n --lower low").yes();
+    // What branches name stays above.
+    let listed = run(folder, "context branch list n").yes();
+    assert!(listed.contains("second") && listed.contains("first"), "{listed}");
+    fs::remove_file(folder.join("n/0000-000000-1.pack")).unwrap();
     let listed = run(folder, "context branch list n").yes();
     assert!(listed.contains("second") && listed.contains("old"), "{listed}");
     assert!(listed.contains("is in the lower folder: give --lower"), "{listed}");

@@ -436,7 +436,8 @@ fn what_the_store_beside_does_is_recorded_too() {
     let [own, irmin] = ["OWN", "IRMIN"].map(summary);
     let finds = |summary: &serde_json::Value| {
         let actions = summary["actions"].as_array().unwrap();
-        actions.iter().find(|it| it["action"] == "find").unwrap()["calls"].as_u64()
+        let find = actions.iter().find(|it| it["action"] == "find");
+        find.unwrap_or_else(|| panic!("{summary}"))["calls"].as_u64()
     };
     assert!(finds(&irmin) > Some(0) && finds(&irmin) == finds(&own), "{irmin}");
     assert!(irmin["is_ended"] == true && irmin["samples"]["disk_bytes"].is_array(), "{irmin}");
@@ -472,7 +473,7 @@ fn a_trace_of_another_shape_is_replayed_with_it() {
     assert_eq!(run(folder, "trace replay SHAPED").code, 1, "its hashes are not those of Tezos");
     run(folder, "trace replay SHAPED --shape 2,3 --hash-bits --store S --beside B").yes();
     run(folder, "trace replay SHAPED --shape 2,3 --store S").error(2, &["--shape", "leave it out"]);
-    run(folder, "trace replay SHAPED --shape 3,3").error(2, &[]);
+    assert_eq!(run(folder, "trace replay SHAPED --shape 3,3").code, 1, "nor of this shape");
     run(folder, "trace replay SHAPED --shape 2").ended(2);
     trace_of_a_table(folder, "KEPT", varvite::Log::None);
     run(folder, "trace replay KEPT.trace --shape 2,3").error(2, &["--shape is of a context"]);

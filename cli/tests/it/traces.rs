@@ -244,7 +244,11 @@ fn a_report_of_a_fault_has_no_contents_and_says_what_is_damaged() {
     assert!(report["formats"]["segment"]["writes"].as_u64().unwrap() > 1);
     let options = &report["commands"]["doctor --only-options"]["answer"];
     let table = &options["tables"][0];
-    assert_eq!((&table["name"], &options["of"]), (&"utxo".into(), &"live".into()), "{options}");
+    assert_eq!(
+        (&table["name"], &options["of"]),
+        (&"utxo".into(), &"snapshot head-0000000002".into()),
+        "{options}"
+    );
     assert!(table["size_ratio"].as_u64() >= Some(2), "{options}");
     assert!(table["filter_bits"].is_u64() && table["write_buffer_bytes"].is_u64(), "{options}");
     let files = report["files"]["files"].as_array().unwrap();

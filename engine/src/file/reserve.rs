@@ -68,6 +68,14 @@ impl Reserve {
         self.is_whole.load(Ordering::Acquire)
     }
 
+    /// How long it is, as far as can be told; 0 where the name is somebody else's.
+    pub fn bytes(&self) -> u64 {
+        match self.look(&mut lock(&self.held)) {
+            Ok(Held::Bytes(bytes)) => bytes,
+            _ => 0,
+        }
+    }
+
     fn fill(&self, held: &mut Option<Held>, mut bytes: u64, wanted: u64) -> Result<()> {
         if bytes >= wanted {
             return Ok(());

@@ -354,3 +354,20 @@ fn what_came_back_has_nothing_beside_it_and_a_clearing_leaves_nothing_above() {
         drop(store);
     }
 }
+
+/// What a call has found of an older commit does not stand for a newer one, behind chunks of which nothing was marked.
+#[test]
+fn a_call_for_a_newer_commit_keeps_what_that_needs() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, commits) = blocks(index);
+        let lower = SimDisk::new(5);
+        let mut store = open(&upper, sized(index, Some(&lower))).unwrap();
+        assert_eq!(store.archive(&commits[60], 1).unwrap(), 1);
+        assert!(store.archive(&commits[115], u64::MAX).unwrap() > 3);
+        store.close().unwrap();
+        let store = open(&upper, sized(index, None)).unwrap();
+        for block in 115..BLOCKS {
+            read_all(&store, &commits[usize::from(block)], block).unwrap();
+        }
+    }
+}

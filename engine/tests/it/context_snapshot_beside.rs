@@ -289,6 +289,6 @@ fn a_commit_whose_chunk_is_lost_is_not_taken_for_one_that_is_here() {
     let mut store = Store::open(Arc::clone(&disk), options).unwrap();
     disk.remove(&its_chunk).unwrap();
     let error = store.import_commit(&*exported(&bytes), FILE).unwrap_err();
-    assert_eq!(error.kind(), Kind::Missing, "{error}");
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
     assert!(error.to_string().contains(&its_chunk), "{error}");
 }

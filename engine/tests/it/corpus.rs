@@ -26,6 +26,10 @@ fn seeds() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     seeds.insert("trace", vec![trace_bytes::recorded()]);
     seeds
         .insert("trace_sight", vec![trace_bytes::recorded(), trace_bytes::recorded_transactions()]);
+    seeds.insert(
+        "request",
+        vec![b"GET /api/tree?store=0&path=a/%ff HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".to_vec()],
+    );
     seeds.insert("query", vec![b"store=0&path=a/%ff%2f/b&limit=10&traces=0,1".to_vec()]);
     let mut random = Random::new(5);
     for name in STEPS {

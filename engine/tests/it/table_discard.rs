@@ -177,21 +177,12 @@ fn files_of_the_host_with_names_like_marks_stay() {
 /// Wherever it ends, what is left is the session, whole, or reads as none, and one is made again there.
 #[test]
 fn a_crash_at_any_call_leaves_no_session_that_looks_damaged() {
-    ends_anywhere(false);
-    // There is no room for the file that says so of log and checkpoint.
-    ends_anywhere(true);
-}
-
-fn ends_anywhere(is_full: bool) {
     let (mut whole, mut nothing) = (0, 0);
     for n in 1.. {
         let sim = SimDisk::new(n);
         let disk = Arc::clone(&sim) as Arc<dyn Disk>;
         let session = made(&disk, Log::Synced);
         sim.kill_at(n);
-        if is_full {
-            sim.fail_at(1, Fault::Space);
-        }
         let outcome = session.discard();
         let is_over = !sim.is_dead();
         for (crash, image) in sim.crash_images(4, 4) {

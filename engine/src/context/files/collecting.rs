@@ -2,6 +2,7 @@
 //! writes what stays into files of their own. Who orders its steps is the store. Design: `docs/design/collection.md`.
 
 pub(crate) mod barrier;
+pub(crate) mod live;
 mod mark_set;
 pub(crate) mod marks;
 pub(crate) mod reached;

@@ -9,11 +9,11 @@ mod live;
 
 use std::sync::Arc;
 
-pub(super) use self::live::Live;
 use super::Store;
 use super::collection::Keep;
 use super::tip::{Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
+use crate::context::files::collecting::live::Live;
 use crate::context::files::control::{Control, Row, State};
 use crate::context::files::hash_index::HashIndex;
 use crate::context::files::pack::Pack;
@@ -60,11 +60,13 @@ impl Store {
         let _span = self.span(Operation::Archive);
         let offset = self.commit_offset(target)?;
         let line = self.pack.chunk(offset).map_or(0, |chunk| chunk.number);
-        let kept = self.kept_below(offset)?;
-        self.move_chunks(Some((offset, kept)), most, |rows| {
+        let next = |rows: &[Row]| {
             let old = |row: &&Row| row.state == State::Whole && row.number < line;
             rows.iter().find(old).copied()
-        })
+        };
+        let is_due = most > 0 && next(&self.tip()?.writer()?.control.chunks).is_some();
+        let kept = if is_due { self.kept_below(offset)? } else { Vec::new() };
+        self.move_chunks(Some((offset, kept)), most, next)
     }
 
     /// The commit from which on [`Store::archive`] leaves above what `keep` says: the oldest of those that are above. None in
@@ -213,7 +215,8 @@ impl Store {
         let mut live = match from {
             Some(from) => {
                 let first = next(&writer.control.chunks).map_or(0, |row| row.base);
-                Some(Live::of(&self.pack, &mut writer, from, first)?)
+                let before = (writer.control.epoch, writer.live.take());
+                Some(Live::of(&self.pack, before, from, first)?)
             }
             None => None,
         };
@@ -231,7 +234,17 @@ impl Store {
                 }
             }
             let state = match &live {
-                Some(live) => tip.write_above(&self.pack, &mut writer, &live.marks, &row)?,
+                Some(live) => match tip.write_above(&self.pack, &mut writer, &live.marks, &row) {
+                    // It is moved to make room.
+                    Err(error) if error.is_no_space() && !writer.poisoned => {
+                        index.warn(format!(
+                            "there was no room above for what recent commits need of a chunk, which they read in the \
+                             lower folder: {error}"
+                        ));
+                        State::Lower
+                    }
+                    state => state?,
+                },
                 None => to,
             };
             let row = Row { state, ..row };

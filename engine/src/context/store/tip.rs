@@ -8,12 +8,12 @@
 use std::sync::{Arc, Weak};
 
 use super::State;
-use super::archive::Live;
 use super::collection::Collection;
 use crate::context::files::batch::{self, Batch};
 use crate::context::files::chunk::{CHUNKS_MAX, Opening, Place, Seal, chunk_end};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::collecting::barrier::Barrier;
+use crate::context::files::collecting::live::Live;
 use crate::context::files::collecting::marks::Marks;
 use crate::context::files::control::{Control, Row, State as ChunkState};
 use crate::context::files::hash_index::{HashIndex, is_damage};
@@ -498,6 +498,10 @@ impl Writer {
         pack: &Pack,
         write: impl FnOnce(&mut Writer, Option<&Barrier<'_>>) -> Result<T>,
     ) -> Result<T> {
+        if self.control.index == Index::Always {
+            // It may lead to an old object that no commit had when chunks moved last.
+            self.live = None;
+        }
         let mut collection = self.collection.take();
         let horizon = self.control.horizon.commit;
         let barrier = match &collection {
@@ -601,6 +605,7 @@ impl Writer {
         self.control = control;
         let old = self.go_on(pack, append, opening);
         self.is_new = false;
+        (self.live, self.needed_bytes) = (None, None);
         self.syncs += 2;
         old
     }

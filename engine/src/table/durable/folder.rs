@@ -45,12 +45,12 @@ impl Claim {
         // Again: another process may have made a session before the lock was ours.
         let is_marked = expect_free(&**disk)?;
         let left = left_over(&**disk, is_marked)?;
-        if is_marked && left.is_empty() {
-            // The sync that should have made it durable may have failed. Beside files it is: they came after.
-            disk.remove(&mark())?;
-        }
-        if !is_marked || left.is_empty() {
+        if !is_marked {
             disk.open(&mark(), Mode::Create, Access::Buffered)?.sync()?;
+        } else if left.is_empty() {
+            // The sync that should have made it durable may have failed. Beside files it is: they came after. It is never
+            // away: a removal of files may have failed, too, and then the power brings them back.
+            make_empty(&**disk, &paths::in_doubt(), &mark())?;
         }
         disk.sync_directory("")?;
         left.iter().try_for_each(|path| disk.remove(path))?;
@@ -492,9 +492,8 @@ fn expect_free(disk: &dyn Disk) -> Result<bool> {
         ));
     }
     let (mark, copying) = (mark(), paths::half_copied());
-    let is_copy = is_nothing_yet(disk)?;
     for name in &names {
-        let is_of_copy = is_checkpoint(name) && is_copy;
+        let is_of_copy = is_checkpoint(name) && names.contains(&copying);
         if name == CHECKPOINT && !is_of_copy {
             return Err(lost_session(disk, name));
         }
@@ -514,19 +513,6 @@ fn expect_free(disk: &dyn Disk) -> Result<bool> {
     Ok(names.contains(&mark))
 }
 
-/// Whether log and checkpoint are nothing: there is the mark of a copy, or the other one has what a session says of itself.
-/// That of a creation is empty until it ends; a session that goes is renamed to it, also where a full disk had no room
-/// for a mark of a copy.
-fn is_nothing_yet(disk: &dyn Disk) -> Result<bool> {
-    if disk.exists(&paths::half_copied())? {
-        return Ok(true);
-    }
-    match disk.open(&mark(), Mode::Read, Access::Buffered) {
-        Err(error) if error.kind() == Kind::Missing => Ok(false),
-        found => Ok(!found?.is_empty()?),
-    }
-}
-
 /// Whether a file in the root folder is the checkpoint, or one that is being written.
 fn is_checkpoint(name: &str) -> bool {
     replace::unfinished(name).unwrap_or(name) == CHECKPOINT
@@ -536,7 +522,7 @@ fn is_checkpoint(name: &str) -> bool {
 /// but a log with a record, which nothing that was cut short leaves.
 fn left_over(disk: &dyn Disk, is_marked: bool) -> Result<Vec<String>> {
     let mut left = Vec::new();
-    let is_copy = is_nothing_yet(disk)?;
+    let is_copy = disk.exists(&paths::half_copied())?;
     if is_copy {
         let names = disk.list("")?;
         left.extend(names.into_iter().filter(|name| is_checkpoint(name)));

@@ -572,10 +572,10 @@ impl LiveTables {
         self.store.write(|| {
             if !named.is_empty() {
                 // The next session's files are numbered above this file, so none has a number that the checkpoint named.
-                self.give(|| log.begin())?;
+                self.give_if(|| self.has_more_than_a_checkpoint(), || log.begin())?;
             } else if log.keeps_values() {
                 // With a file after them those before may go, and their values. Where there is no room, they wait.
-                let _ = self.give(|| log.begin());
+                let _ = self.give_if(|| self.has_more_than_a_checkpoint(), || log.begin());
             }
             let end = log.sync()?;
             let ends = needed(log, &entries, end);

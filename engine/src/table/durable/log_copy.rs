@@ -116,7 +116,16 @@ impl LogCopy {
     pub fn finish(&mut self) -> Result<LogEnd> {
         self.file.write()?;
         let (store, file) = (&self.store, &mut self.file);
-        store.or_poison(|| file.sync())?;
+        let mut no_room = Ok(());
+        store.or_poison(|| match file.sync() {
+            // Nothing names the file, so this says nothing of others.
+            Err(error) if error.is_no_space() => {
+                no_room = Err(error);
+                Ok(())
+            }
+            synced => synced,
+        })?;
+        no_room?;
         Ok(LogEnd { file: self.number, position: self.file.end() })
     }
 }

@@ -111,6 +111,8 @@ pub(crate) struct Marks {
     hidden: HiddenOf,
     /// Marked when their chunks, or their places in the one under way, had been passed: still to be looked at.
     late: Vec<u64>,
+    /// Chunks that begin before are not looked at.
+    floor: u64,
 }
 
 impl Marks {
@@ -133,6 +135,7 @@ impl Marks {
             stage: Stage::Roots(0, None),
             hidden: HiddenOf::default(),
             late: Vec::new(),
+            floor: 0,
         };
         kept.iter().try_for_each(|commit| marks.add(*commit))?;
         Ok(marks)
@@ -207,6 +210,9 @@ impl Marks {
                     self.whole.clear();
                     return Ok((spent, true));
                 }
+                Stage::Below(left) if self.old[*left - 1].base < self.floor => {
+                    return Ok((spent, true));
+                }
                 Stage::Below(left) => {
                     let left = *left;
                     spent += LOOK;
@@ -222,6 +228,7 @@ impl Marks {
     /// at, which nothing in those needs.
     pub(crate) fn go_down_to(&mut self, pack: &Pack, base: u64) -> Result<()> {
         const PART: u64 = 1 << 20;
+        self.floor = base;
         let is_left = |marks: &Marks| match &marks.stage {
             Stage::Roots(..) | Stage::In(..) => true,
             Stage::Below(left) => *left > 0 && marks.old[left - 1].base >= base,

@@ -60,10 +60,22 @@ impl Pack {
         Some((whole, place))
     }
 
-    /// Whether the record of `offset` is in the lower folder alone.
+    /// Whether the record of `offset`, or something that it refers to, is in the lower folder alone.
     pub(crate) fn is_only_below(&self, offset: u64) -> bool {
         let chunk = self.chunk(offset).filter(|chunk| chunk.is_lower());
-        chunk.is_some_and(|chunk| self.locate_above(&chunk, offset).is_none())
+        chunk.is_some_and(|chunk| !self.is_object_above(&chunk, offset))
+    }
+
+    /// A record that is above as the base of a patch alone has not all there that it refers to.
+    fn is_object_above(&self, chunk: &Arc<Chunk>, offset: u64) -> bool {
+        let Some(above) = &chunk.above else { return false };
+        match self.entry(above, offset) {
+            Ok(entry) => entry.is_some_and(|entry| entry.is_object),
+            Err(_) if self.has_moved(above, offset) => {
+                self.chunk(offset).is_some_and(|chunk| self.is_object_above(&chunk, offset))
+            }
+            Err(_) => false,
+        }
     }
 
     /// The opening of `chunk`, which nothing but scans read. `Corrupt` when it is not what it was.

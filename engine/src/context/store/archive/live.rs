@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::chunk_reader::ChunkReader;
+use crate::context::files::collecting::live::Live;
 use crate::context::files::collecting::marks::Marks;
 use crate::context::files::collecting::rewrite::Rewriting;
 use crate::context::files::control::{Row, State};
@@ -25,47 +26,6 @@ const NEEDED: u64 = 2;
 /// before it is looked at again: that takes a read of all that is needed.
 const CHUNKS: u64 = 4;
 const TIMES: u64 = 2;
-
-/// Old records that are reached from a commit on, and from some that are older.
-#[derive(Debug)]
-pub(in crate::context::store) struct Live {
-    epoch: u64,
-    edge: u64,
-    /// The chunk of that commit.
-    line: u64,
-    kept: Vec<u64>,
-    /// Where the oldest chunk begins of which it is known.
-    base: u64,
-    pub(super) marks: Marks,
-}
-
-impl Live {
-    /// Of the commits from `edge` on, and `kept`, in chunks from that on which begins at `base`. What an earlier call has
-    /// found does as well, if it was of no newer commit: what came since refers to nothing else that is old, but where
-    /// somebody commits a tree of before.
-    pub(super) fn of(
-        pack: &Pack,
-        writer: &mut Writer,
-        (edge, kept): (u64, Vec<u64>),
-        base: u64,
-    ) -> Result<Live> {
-        let found = writer.live.take().filter(|live| {
-            let is_covered = pack.chunk(base).is_some_and(|chunk| chunk.number < live.line);
-            live.epoch == writer.control.epoch
-                && live.base <= base
-                && live.edge <= edge
-                && live.kept == kept
-                && is_covered
-        });
-        if let Some(found) = found {
-            return Ok(found);
-        }
-        let mut marks = Marks::begin(pack, edge, &kept)?;
-        marks.go_down_to(pack, base)?;
-        let line = pack.chunk(edge).map_or(0, |chunk| chunk.number);
-        Ok(Live { epoch: writer.control.epoch, edge, line, kept, base, marks })
-    }
-}
 
 impl Tip {
     /// Writes what is needed of the chunk of `row` to a file above, of which nothing is named yet: durable when this returns
@@ -152,18 +112,15 @@ impl Tip {
         }
         live.marks.go_down_to(pack, 0)?;
         let rows = writer.control.chunks.clone();
-        let mut fresh = Vec::new();
+        let (mut fresh, mut failed) = (Vec::new(), None);
         for row in rows.into_iter().filter(|row| row.state.is_lower() && row.number < live.line) {
             let Some(chunk) = pack.numbered(row.number) else { continue };
             match self.renewed(pack, writer, &live.marks, &chunk, &row) {
                 Ok(state) if state == row.state => {}
                 Ok(state) => fresh.push(Row { state, ..row }),
-                Err(error) => {
-                    for row in &fresh {
-                        self.drop_above(writer, row);
-                    }
-                    return Err(error);
-                }
+                Err(error) if writer.poisoned => return Err(error),
+                // That one stays as it is, and the others are seen to.
+                Err(error) => failed = Some(error),
             }
         }
         if !fresh.is_empty() {
@@ -171,7 +128,7 @@ impl Tip {
             named.inspect_err(|_| fresh.iter().for_each(|row| self.drop_above(writer, row)))?;
         }
         writer.needed_bytes = Some(above(writer));
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// What the control file is to say of `chunk`, which is in the lower folder: as it does, or the file above that was

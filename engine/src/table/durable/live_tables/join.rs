@@ -7,7 +7,7 @@
 
 use super::steps::kept_max_of;
 use super::{LiveTableMap, LiveTables, SHORT_FILES_MAX};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::order;
 use crate::order::BTreeMap;
 use crate::sync::{Ordering, lock};
@@ -15,6 +15,7 @@ use crate::table::durable::log::{LogFile, LogWriter, scan, short_run};
 use crate::table::durable::log_copy::LogCopy;
 use crate::table::durable::log_record::{LogPoint, LogRecord};
 use crate::table::durable::snapshot::NamedSegments;
+use crate::table::shared::paths;
 
 /// Where each table that needs a part of the log begins to.
 type Begins = BTreeMap<u64, LogPoint>;
@@ -130,11 +131,14 @@ impl LiveTables {
         };
         log.leave_joined();
         for entry in self.entries().0.values() {
+            let Some(from) = begins.get(&entry.record.id) else { continue };
+            // What begins before its record was written out: moved onto that it would be taken for newer.
+            let moved = |point: LogPoint| if point < *from { point } else { places.of(point) };
             let mut state = lock(&entry.live.state);
-            state.applied = places.of(state.applied);
-            state.points.iter_mut().for_each(|point| *point = places.of(*point));
+            state.applied = moved(state.applied);
+            state.points.iter_mut().for_each(|point| *point = moved(*point));
             if let Some(cut) = &mut state.cut {
-                cut.until = places.of(cut.until);
+                cut.until = moved(cut.until);
             }
         }
         Ok(())
@@ -154,9 +158,9 @@ impl LiveTables {
         for entry in entries.values() {
             points.extend(entry.record.points());
             let state = lock(&entry.live.state);
-            points.extend(&state.points);
-            points.push(state.applied);
-            points.extend(state.cut.as_ref().map(|cut| cut.until));
+            let of_state = state.points.iter().copied().chain([state.applied]);
+            let of_state = of_state.chain(state.cut.as_ref().map(|cut| cut.until));
+            points.extend(of_state.filter(|point| *point >= entry.record.from));
         }
         points.retain(|point| places.has(point));
         let mut copy = LogCopy::in_folder(&self.store, number, points.iter().copied())?;
@@ -165,25 +169,36 @@ impl LiveTables {
         let (mut tables, mut blobs) = (BTreeMap::<u64, (u64, u64)>::new(), BTreeMap::new());
         let mut bytes = Vec::new();
         for file in files {
-            scan(&*self.store.disk, self.store.identity, file.number, |at, payload| {
-                bytes.clear();
-                let mut kept = Vec::new();
-                let keeps = |id| begins.get(&id).is_some_and(|from| at.after() > *from);
-                let same = &mut |blob: &crate::table::runs::blob::BlobMeta| {
-                    blobs.insert(blob.id, blob.file_bytes());
-                    Ok(*blob)
-                };
-                if LogRecord::rewrite(payload, &keeps, same, &mut bytes)? {
-                    kept.extend(LogRecord::decode(payload, &|_| false)?.tables());
-                    kept.retain(|id| keeps(*id));
-                    for id in kept {
-                        let (last, sum) = tables.entry(id).or_default();
-                        (*last, *sum) = (copy.records() + 1, *sum + bytes.len() as u64);
+            let scanned =
+                scan(&*self.store.disk, self.store.identity, file.number, |at, payload| {
+                    bytes.clear();
+                    let mut kept = Vec::new();
+                    let keeps = |id| begins.get(&id).is_some_and(|from| at.after() > *from);
+                    let same = &mut |blob: &crate::table::runs::blob::BlobMeta| {
+                        blobs.insert(blob.id, blob.file_bytes());
+                        Ok(*blob)
+                    };
+                    if LogRecord::rewrite(payload, &keeps, same, &mut bytes)? {
+                        kept.extend(LogRecord::decode(payload, &|_| false)?.tables());
+                        kept.retain(|id| keeps(*id));
+                        for id in kept {
+                            let (last, sum) = tables.entry(id).or_default();
+                            (*last, *sum) = (copy.records() + 1, *sum + bytes.len() as u64);
+                        }
+                        copy.push(at, &bytes)?;
                     }
-                    copy.push(at, &bytes)?;
-                }
-                Ok(())
-            })?;
+                    Ok(())
+                })?;
+            if scanned.end != file.end {
+                // The file is all that has them, so it stays.
+                let (path, at) = (paths::log_file(file.number), scanned.end.offset);
+                return Err(Error::corrupt(
+                    &path,
+                    at,
+                    "the records that were read at the opening",
+                    "fewer",
+                ));
+            }
         }
         let end = copy.finish()?.position;
         places.to = order::map(points.iter().copied().zip(copy.points()));

@@ -44,6 +44,13 @@ impl LiveTables {
         }
     }
 
+    /// Whether the reserve has the room of a log file beside that of the next checkpoint. Sessions that each begin a file in
+    /// it, and let nothing go, would else leave none for dropping a table.
+    pub(super) fn has_more_than_a_checkpoint(&self) -> bool {
+        let wanted = self.reserve_wanted();
+        wanted > 0 && self.reserve.bytes() >= wanted.next_multiple_of(4_096) - (4 << 10)
+    }
+
     /// How long the reserve is to be; 0 without a checkpoint, or where its length cannot be asked for.
     fn reserve_wanted(&self) -> u64 {
         let known = self.reserve_bytes.load(Ordering::Acquire);
