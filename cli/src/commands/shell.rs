@@ -18,6 +18,7 @@ use varvite::context::Kind;
 use varvite::{Error, Result, SessionOptions, Verify};
 
 use super::table::state::State;
+use crate::advice;
 use crate::exit::{Outcome, Verdict};
 use crate::flags::Shell;
 use crate::input;
@@ -168,10 +169,11 @@ impl Lines<'_> {
             None => return Some(0),
             Some("exit" | "quit" | "q" | "\\q") => return None,
             Some("read") if is_bare => {
-                let face = self.face.name();
-                complain!(
-                    "error: `varvite {face} shell` runs the lines of a file: `< FILE` behind it"
-                );
+                let shell = match self.face {
+                    Face::Table => advice::TABLE_SHELL,
+                    Face::Context => advice::CONTEXT_SHELL,
+                };
+                complain!("error: {shell} runs the lines of a file: `< FILE` behind it");
                 return Some(Verdict::Failed as u8);
             }
             // In short; `help get` says all of one.

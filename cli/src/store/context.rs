@@ -208,7 +208,9 @@ impl Folder {
         if irmin::is_store(&*folder)? {
             let foreign = self.foreign.options(&self.store)?;
             let (objects_bytes, pages_bytes) = (options.objects_bytes, options.pages_bytes);
-            return irmin::open(folder, &irmin::Options { objects_bytes, pages_bytes, ..foreign });
+            let recorder = options.recorder;
+            let own = irmin::Options { objects_bytes, pages_bytes, recorder, ..foreign };
+            return irmin::open(folder, &own);
         }
         self.foreign.expect_no_shape(&self.store)?;
         if self.foreign.lower.is_none() && Store::is_lower_folder(&*folder)? {

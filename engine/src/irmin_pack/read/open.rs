@@ -21,6 +21,7 @@ use crate::irmin_pack::format::control::Control;
 use crate::irmin_pack::format::entry::{Address, EntryKind, Head};
 use crate::irmin_pack::format::schema::Schema;
 use crate::order::{BTreeMap, BTreeSet};
+use crate::trace::Recorder;
 
 /// How a store of Irmin is opened.
 #[derive(Clone, Debug)]
@@ -37,6 +38,8 @@ pub struct Options {
     pub objects_bytes: u64,
     /// Memory for pages of the files, in bytes.
     pub pages_bytes: u64,
+    /// What the calls of the store are written down with, as by that of [`crate::context::Options`].
+    pub recorder: Option<Arc<Recorder>>,
 }
 
 impl Default for Options {
@@ -48,6 +51,7 @@ impl Default for Options {
             verify: Verify::Hashes,
             objects_bytes: 64 << 20,
             pages_bytes: 16 << 20,
+            recorder: None,
         }
     }
 }
@@ -75,7 +79,9 @@ pub fn is_store(disk: &dyn Disk) -> Result<bool> {
 /// commit's sequence is its offset. Commits that garbage collection took are `Missing`.
 pub fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Store> {
     let opened = Opened::open(disk, options)?;
-    Store::of_history(Box::new(opened), crate::context::Options::default())
+    let recorder = options.recorder.clone();
+    let options = crate::context::Options { recorder, ..crate::context::Options::default() };
+    Store::of_history(Box::new(opened), options)
 }
 
 /// What is looked at for a commit that the index does not have.

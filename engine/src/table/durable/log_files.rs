@@ -119,7 +119,6 @@ pub fn find(
     let last = listed.last().map(|end| end.file);
     let highest = numbers.last().copied().max(last).unwrap_or(0);
     let mut found = FoundLog { next: highest.saturating_add(1), ..FoundLog::default() };
-    let mut torn = None;
     for number in numbers {
         let named = listed.iter().find(|end| end.file == number);
         if named.is_none() && last.is_some_and(|last| number < last) {
@@ -172,7 +171,7 @@ pub fn find(
             None if scanned.is_empty => {
                 // Only a checkpoint that names what comes after shows that it is not needed.
                 if unfinished_in(disk, identity, number, Position::start().offset)?.is_some() {
-                    torn.get_or_insert(number);
+                    found.unread.get_or_insert(number);
                 } else {
                     found.leftovers.push(number);
                 }
@@ -182,11 +181,7 @@ pub fn find(
             None if checkpoint.is_none() => {
                 return Err(lost_checkpoint(disk, &paths::log_file(number)));
             }
-            None => {
-                check_follows(&file, scanned.before, found.files.last())?;
-                // It follows what is before that one, of which nothing was acknowledged.
-                torn = None;
-            }
+            None => check_follows(&file, scanned.before, found.files.last())?,
         }
         found.tail_bytes = scanned.tail_bytes;
         found.last = scanned.last;
@@ -197,7 +192,6 @@ pub fn find(
         }
         found.files.push(file);
     }
-    found.unread = found.unread.or(torn);
     if found.files.is_empty() {
         // With nothing after it, it tells which numbers were given.
         found.leftovers.retain(|number| *number != highest);

@@ -41,8 +41,6 @@ pub struct Scrub {
     /// What the log ends with where that is not whole, and what the first file has of which no record can be read.
     unfinished: Option<UnfinishedUpdate>,
     unread: Option<UnfinishedUpdate>,
-    /// The same of one that the checkpoint does not name.
-    torn: Option<UnfinishedUpdate>,
     /// The other files, by their number.
     files: BTreeMap<u64, Kept>,
     open: Option<OpenFile>,
@@ -173,7 +171,6 @@ impl Session {
             log_before: None,
             unfinished: None,
             unread: None,
-            torn: None,
             files: plan.files,
             open: None,
             from,
@@ -245,7 +242,7 @@ impl Scrub {
     /// is no finding, since a crash leaves the same.
     #[must_use]
     pub fn log_unfinished(&self) -> Option<&UnfinishedUpdate> {
-        self.unfinished.as_ref().or(self.unread.as_ref()).or(self.torn.as_ref())
+        self.unfinished.as_ref().or(self.unread.as_ref())
     }
 
     /// How far it is.
@@ -282,7 +279,7 @@ impl Scrub {
     /// Lists the log files that the checkpoint names, and those behind them.
     fn plan_log(&mut self) -> Result<()> {
         (self.readings, self.log_before) = (self.readings + 1, None);
-        (self.unfinished, self.unread, self.torn) = (None, None, None);
+        (self.unfinished, self.unread) = (None, None);
         let disk = &*self.session.store.disk;
         let listed = self.checkpoint.as_ref().map_or(&[][..], |checkpoint| &checkpoint.files);
         let last = listed.last().map_or(0, |end| end.file);
@@ -312,7 +309,7 @@ impl Scrub {
         for (_, (meta, user)) in blobs {
             self.keep_logged(meta, &user);
         }
-        (self.unfinished, self.unread, self.torn) = (report.log_unfinished.take(), None, None);
+        (self.unfinished, self.unread) = (report.log_unfinished.take(), None);
         if report.findings.is_empty() && report.newer.is_none() {
             self.forget_unlogged();
         }
@@ -366,11 +363,7 @@ impl Scrub {
                 let said = log_files::unfinished_behind(disk, identity, number, part.end);
                 let said = said.ok().flatten();
                 if is_empty {
-                    let unread = if is_named { &mut self.unread } else { &mut self.torn };
-                    *unread = unread.take().or_else(|| said.clone());
-                } else if !is_named {
-                    // It follows what is before that one, of which nothing was acknowledged.
-                    self.torn = None;
+                    self.unread = self.unread.take().or_else(|| said.clone());
                 }
                 if !is_empty || is_named {
                     self.unfinished = said;

@@ -40,7 +40,6 @@ impl Repairer<'_> {
         let mut reached = LogPoint::default();
         let mut tables: BTreeMap<u64, TableReading> = kept.iter().map(reading).collect();
         let (mut before, mut unread): (Option<LogEnd>, Option<UnfinishedUpdate>) = (None, None);
-        let mut torn = None;
         for number in self.log_numbers(checkpoint)? {
             let listed = checkpoint.files.iter().find(|end| end.file == number).copied();
             let is_last_listed = checkpoint.files.last().is_some_and(|end| end.file == number);
@@ -55,10 +54,6 @@ impl Repairer<'_> {
                 && (is_empty && found.damage.is_none() && !is_unfinished || found.is_alone(number))
             {
                 continue;
-            }
-            if is_new && !is_empty && found.before == before {
-                // It follows what is before that one, of which nothing was acknowledged.
-                torn = None;
             }
             if is_new && !is_empty && found.before != before {
                 let gap = Error::new(
@@ -84,8 +79,7 @@ impl Repairer<'_> {
             });
             // The last file that follows another says where that one ends; one of which nothing can be read does not.
             if is_empty {
-                let unread = if is_new { &mut torn } else { &mut unread };
-                *unread = unread.take().or_else(|| unfinished.clone());
+                unread = unread.or_else(|| unfinished.clone());
             }
             if !is_empty || !is_new {
                 self.report.log_unfinished = unfinished;
@@ -111,7 +105,7 @@ impl Repairer<'_> {
             }
         }
         if self.report.log_unfinished.is_none() {
-            self.report.log_unfinished = unread.or(torn);
+            self.report.log_unfinished = unread;
         }
         self.new.intake.copy_blobs(self.source)?;
         let repaired = kept.iter().map(|record| {
