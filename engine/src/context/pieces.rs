@@ -12,4 +12,5 @@ pub(crate) mod kept;
 pub(crate) mod node;
 pub(crate) mod object_cache;
 pub(crate) mod recent;
+pub(crate) mod spare;
 pub(crate) mod turnover;

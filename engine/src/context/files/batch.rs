@@ -486,6 +486,7 @@ impl Written {
             if is_kept {
                 pack.objects.insert(base.offset, Kept::new(&mut node, &mut scratch));
             }
+            pack.spares.give(node);
         }
     }
 }

@@ -30,6 +30,7 @@ use crate::context::pieces::node::{
 };
 use crate::context::pieces::object_cache::ObjectCache;
 use crate::context::pieces::recent::Recent;
+use crate::context::pieces::spare::Spares;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::file::append::PAYLOAD_MAX;
@@ -38,6 +39,9 @@ use crate::sync::{AtomicU64, Mutex, lock};
 
 /// Bytes read at first past the page cache: most records are shorter.
 const GUESS: usize = 960;
+
+/// Spare nodes take this part of what the cache of nodes may take.
+const SPARES: u64 = 32;
 
 /// Bytes read at first for a hash: most of those asked for are of small directories.
 const GUESS_HASH: usize = 256;
@@ -76,6 +80,7 @@ pub(crate) struct Pack {
     pub(crate) hashes: ObjectCache<HashVector>,
     /// Those of them that were dear and had to go.
     pub(crate) evicted_hashes: EvictedHashes,
+    pub(crate) spares: Spares,
     /// Small directories that were looked at, and pages.
     recent_nodes: Recent,
     recent_pages: Recent,
@@ -163,6 +168,7 @@ impl Pack {
             cache,
             objects: ObjectCache::new(options.objects_bytes),
             hashes: ObjectCache::new(options.hashes_bytes),
+            spares: Spares::new(options.objects_bytes / SPARES),
             evicted_hashes,
             recent_nodes: Recent::new(RECENT_NODES),
             recent_pages: Recent::new(recent_pages as usize),
@@ -618,7 +624,7 @@ impl Load for Pack {
     fn take(&self, offset: u64, tally: Option<&Tally>) -> Result<Arc<Node>> {
         let node = if let Some(kept) = self.objects.get(offset) {
             observer::count_hit(self.meter.as_ref(), tally);
-            Arc::new(kept.own(offset))
+            kept.own_in(offset, &self.spares)
         } else {
             observer::count_miss(self.meter.as_ref(), tally);
             Arc::new(self.read_node(offset)?)

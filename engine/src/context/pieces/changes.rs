@@ -179,16 +179,24 @@ impl Changes {
         }
     }
 
-    /// Takes what [`Changes::put`] appended.
-    pub(crate) fn take(from: &mut Decoder<'_>) -> Result<Changes> {
+    /// Empties them but for the memory that they have.
+    pub(crate) fn empty(&mut self) {
+        let mut list = std::mem::take(&mut self.list);
+        list.clear();
+        *self = Changes { list, ..Changes::default() };
+    }
+
+    /// Takes what [`Changes::put`] appended into those of nothing.
+    pub(crate) fn take(&mut self, from: &mut Decoder<'_>) -> Result<()> {
         let head = from.varint()?;
-        let mut list = Vec::with_capacity((head >> 1).min(from.remaining() as u64) as usize);
+        (self.tracked, self.removed) = (true, head & 1 == 1);
+        self.list.reserve_exact((head >> 1).min(from.remaining() as u64) as usize);
         for _ in 0..head >> 1 {
             let one = from.varint()?;
             let (index, added) = ((one >> 1) as u32, one & 1 == 1);
-            list.push(Changed { index, recent: false, added, added_recently: false });
+            self.list.push(Changed { index, recent: false, added, added_recently: false });
         }
-        Ok(Changes { removed: head & 1 == 1, list, ..Changes::none() })
+        Ok(())
     }
 
     /// Asks for the memory where they begin.

@@ -23,6 +23,7 @@ use super::directory;
 use super::entry;
 use super::node::{Base, Body, Embedded, Leaf, Node, Scan, Slot, Target};
 use super::object_cache::Held;
+use super::spare::Spares;
 use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
 use crate::error::Result;
@@ -109,6 +110,22 @@ impl Kept {
             Kept::Leaf(leaf) => leaf.node(offset, ROOM),
             Kept::Branch(branch) => branch.node(offset),
         }
+    }
+
+    /// The same in the memory of a spare node.
+    pub(crate) fn own_in(&self, offset: u64, spares: &Spares) -> Arc<Node> {
+        let mut node = match self {
+            Kept::Node(node) => return Arc::new(Node::clone(node)),
+            Kept::Leaf(_) => spares.leaf(),
+            Kept::Branch(_) => spares.branch(),
+        };
+        let own = Arc::get_mut(&mut node).expect("a spare one is nobody's");
+        match self {
+            Kept::Node(_) => unreachable!("it was cloned"),
+            Kept::Leaf(leaf) => leaf.put(own, offset, ROOM),
+            Kept::Branch(branch) => branch.put(own, offset),
+        }
+        node
     }
 
     /// See [`Load::scan`](super::node::Load::scan).
@@ -322,19 +339,28 @@ impl KeptLeaf {
         Ok(None)
     }
 
-    /// The node, which was at logical offset `offset`, with room for `more` entries. Its small directories
-    /// stay where they are.
+    /// The node, which was at logical offset `offset`, with room for `more` entries.
     fn node(&self, offset: u64, more: usize) -> Node {
+        let mut node = Node::leaf(Leaf::default(), false);
+        self.put(&mut node, offset, more);
+        node
+    }
+
+    /// Puts the node into `node`, a leaf of nothing. Its small directories stay where they are.
+    fn put(&self, node: &mut Node, offset: u64, more: usize) {
+        let Body::Leaf { leaf, flat } = &mut node.body else { unreachable!("a leaf is asked for") };
         let (start, names, changes) = self.starts();
         let (digits, count) = (self.digits(), self.count());
         let length = (changes - names) << u8::from(digits);
-        let mut all = Vec::with_capacity(length + more * length.div_ceil(count.max(1)));
+        let room = length + more * length.div_ceil(count.max(1));
+        let (all, own) = leaf.begin(room, count + more);
         if digits {
-            entry::unpack_hex(&self.0[names..changes], &mut all);
+            entry::unpack_hex(&self.0[names..changes], all);
         } else {
             all.extend_from_slice(&self.0[names..changes]);
         }
-        let mut leaf = Leaf::named(all, count + more);
+        let mut from = Decoder::new("", 0, &self.0[changes..]);
+        own.take(&mut from).expect("they are as they were put there");
         let mut shared = None;
         for index in 0..count {
             let (what, range, name) = self.ranges(index);
@@ -344,14 +370,11 @@ impl KeptLeaf {
             });
             leaf.push_slot(name.end << u8::from(digits), slot);
         }
-        let mut node = Node::leaf(leaf, self.0[2] & FLAT != 0);
+        *flat = self.0[2] & FLAT != 0;
         let (under, hash) = self.0[4..HEAD].split_at(8);
         let under = u64::from_le_bytes(under.try_into().expect("eight bytes"));
         node.base = Some(Base { offset, patches: self.0[3], under });
         node.hash = Hash::try_from(hash).expect("as long as a hash").into();
-        let mut from = Decoder::new("", 0, &self.0[changes..]);
-        *node.changes_mut() = Changes::take(&mut from).expect("they are as they were put there");
-        node
     }
 }
 
@@ -474,7 +497,7 @@ mod tests {
     #[test]
     fn a_leaf_in_bytes_is_the_leaf_it_was() {
         let (mut draw, mut digits) = (Draw(3), 0);
-        let mut scratch = Vec::new();
+        let (mut scratch, spares) = (Vec::new(), Spares::new(10_000));
         for round in 0..if cfg!(miri) { 20 } else { 3_000 } {
             let before = Arc::new(draw.node());
             let kept = Kept::new(&mut Arc::clone(&before), &mut scratch);
@@ -493,6 +516,11 @@ mod tests {
             assert_eq!((before.base, &before.hash), (after.base, &after.hash));
             assert_eq!(changes(&before), changes(&after), "round {round}");
             assert_eq!(before.changes().added(), after.changes().added());
+            // The same in the memory of another, whatever that was.
+            let again = kept.own_in(1 << 40, &spares);
+            assert_eq!(format!("{again:?}"), format!("{after:?}"), "round {round}");
+            spares.give(again);
+            spares.give(Arc::new(draw.node()));
             let absent: Vec<_> = (0..5).map(|_| draw.name(round % 2 == 0)).collect();
             let names = (0..a.len()).map(|index| a.name(index).to_vec()).chain(absent);
             for name in names {

@@ -232,6 +232,25 @@ impl Branch {
         Branch { depth, pointers, unknown, turnover: None, hashes, changes }
     }
 
+    /// Empties it but for the memory that it has.
+    fn empty(&mut self) {
+        self.pointers.clear();
+        (self.turnover, self.hashes) = (None, Hashes::default());
+        self.changes.empty();
+    }
+
+    /// The pointers of one that is empty, with room for `count`, and its changes.
+    pub(crate) fn begin(
+        &mut self,
+        depth: u32,
+        count: usize,
+        unknown: u64,
+    ) -> (&mut Vec<Pointer>, &mut Changes) {
+        (self.depth, self.unknown) = (depth, unknown);
+        self.pointers.reserve_exact(count);
+        (&mut self.pointers, &mut self.changes)
+    }
+
     pub(crate) fn hashes(&self) -> &Hashes {
         &self.hashes
     }
@@ -361,6 +380,15 @@ impl Node {
 
     pub(crate) fn leaf(leaf: Leaf, flat: bool) -> Node {
         Node::new(Body::Leaf { leaf, flat })
+    }
+
+    /// Empties it but for the memory that it has.
+    pub(crate) fn empty(&mut self) {
+        match &mut self.body {
+            Body::Leaf { leaf, .. } => leaf.empty(),
+            Body::Branch(branch) => branch.empty(),
+        }
+        (self.base, self.before, self.hash) = (None, UNKNOWN, OnceLock::new());
     }
 
     /// Entries below.

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
-use crate::context::pieces::changes::Changes;
 use crate::context::pieces::node::{Base, Body, Branch, Node, Pointer, Target};
 use crate::format::codec::{Decoder, Encoder};
 
@@ -84,25 +83,30 @@ impl KeptBranch {
 
     /// The node, which was at logical offset `offset`.
     pub(super) fn node(&self, offset: u64) -> Node {
+        let mut node = Node::new(Body::Branch(Branch::new(0, Vec::new())));
+        self.put(&mut node, offset);
+        node
+    }
+
+    /// Puts the node into `node`, a branch of nothing.
+    pub(super) fn put(&self, node: &mut Node, offset: u64) {
+        let Body::Branch(branch) = &mut node.body else { unreachable!("a branch is asked for") };
         let mut buckets = self.buckets();
         let count = buckets.count_ones() as usize;
         let (offsets, rest) = self.0[HEAD..].split_at(OFFSET * count);
         let (counts, rest) = rest.split_at(COUNT * count);
         let (hash, changes) = rest.split_at(size_of::<Hash>());
-        let mut pointers = Vec::with_capacity(count + 1);
+        let (pointers, own) = branch.begin(u32::from(self.0[0]), count + 1, self.word(18));
         for (offset, count) in offsets.as_chunks().0.iter().zip(counts.as_chunks().0) {
             let bucket = buckets.trailing_zeros() as u16;
             buckets &= buckets - 1;
             let target = Target::Stored(u64::from_le_bytes(*offset));
             pointers.push(Pointer { bucket, count: u32::from_le_bytes(*count), target });
         }
-        let branch = Branch::partial(u32::from(self.0[0]), pointers, self.word(18));
-        let mut node = Node::new(Body::Branch(branch));
+        let mut from = Decoder::new("", 0, changes);
+        own.take(&mut from).expect("they are as they were put there");
         node.base = Some(Base { offset, patches: self.0[1], under: self.word(10) });
         node.hash = Hash::try_from(hash).expect("as long as a hash").into();
-        let mut from = Decoder::new("", 0, changes);
-        *node.changes_mut() = Changes::take(&mut from).expect("they are as they were put there");
-        node
     }
 }
 
@@ -110,7 +114,7 @@ impl KeptBranch {
 mod tests {
     use super::*;
     use crate::context::configuration::Configuration;
-    use crate::context::pieces::changes::{Form, Since};
+    use crate::context::pieces::changes::{Changes, Form, Since};
 
     fn branch(buckets: &[u16], depth: u32, unknown: u64) -> Node {
         let pointers = buckets
@@ -141,6 +145,10 @@ mod tests {
             before.changes_mut().settle(Form::Patch(Since::Base));
             let kept = KeptBranch::new(&before, &mut Vec::new()).expect("it is narrow");
             let after = kept.node(1 << 50);
+            let mut again = branch(&[3, 9], 1, 4);
+            again.empty();
+            kept.put(&mut again, 1 << 50);
+            assert_eq!(format!("{again:?}"), format!("{after:?}"));
             let (Body::Branch(a), Body::Branch(b)) = (&before.body, &after.body) else { panic!() };
             assert_eq!((a.depth, a.count(), a.unknown()), (b.depth, b.count(), b.unknown()));
             let pointers = |branch: &Branch| -> Vec<_> {

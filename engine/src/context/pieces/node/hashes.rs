@@ -2,7 +2,7 @@
 //!
 //! A node that was taken out of a store to be changed shares the vector that the store's cache has, and has only
 //! those by itself that became others: it is written with the vector that was there before, in which a few hashes are
-//! replaced, and neither taking a piece nor writing it copies one.
+//! replaced, and neither taking a piece nor writing it copies one. Where children came, writing it makes one that is wider.
 
 use std::sync::Arc;
 
@@ -39,8 +39,21 @@ pub(crate) enum Known {
     /// One for each child; none at all when nothing is known.
     Own(Vec<Hash>),
     /// Those of a vector that has all, but for these places, in order.
-    Shared(Arc<[Hash]>, Vec<(u32, Hash)>),
+    Shared(Arc<[Hash]>, Vec<Fresh>),
 }
+
+/// A child whose hash is another than that of the vector, or is not there.
+#[derive(Clone, Debug)]
+pub(crate) struct Fresh {
+    /// Where the child is now.
+    index: u32,
+    /// The vector has none in this place.
+    added: bool,
+    hash: Hash,
+}
+
+/// So many children at most are searched for one by one.
+const FRESH_MAX: usize = 64;
 
 impl Default for Known {
     fn default() -> Self {
@@ -61,7 +74,7 @@ impl Known {
     pub(crate) fn len(&self) -> usize {
         match self {
             Known::Own(own) => own.len(),
-            Known::Shared(all, _) => all.len(),
+            Known::Shared(all, fresh) => all.len() + added(fresh),
         }
     }
 
@@ -79,14 +92,16 @@ impl Known {
             Known::Own(own) => (&own[..], &[][..]),
             Known::Shared(all, fresh) => (&all[..], &fresh[..]),
         };
-        let mut next = 0;
+        let (mut next, mut rest) = (0, all);
         // Run by run: a wide directory has hundreds of them, and few that changed.
-        for (place, hash) in fresh.iter().map(|(place, hash)| (*place as usize, hash)) {
-            all[next..place].iter().zip(next..).for_each(|(hash, index)| each(index, hash));
+        for Fresh { index, added, hash } in fresh {
+            let place = *index as usize;
+            let (run, behind) = rest.split_at(place - next);
+            run.iter().zip(next..).for_each(|(hash, index)| each(index, hash));
             each(place, hash);
-            next = place + 1;
+            (next, rest) = (place + 1, &behind[usize::from(!added)..]);
         }
-        all[next..].iter().zip(next..).for_each(|(hash, index)| each(index, hash));
+        rest.iter().zip(next..).for_each(|(hash, index)| each(index, hash));
     }
 
     /// The hash of one child, if it is known.
@@ -94,8 +109,8 @@ impl Known {
         let hash = match self {
             Known::Own(own) => own.get(index).copied(),
             Known::Shared(all, fresh) => match place_of(fresh, index) {
-                Ok(place) => Some(fresh[place].1),
-                Err(_) => all.get(index).copied(),
+                Ok(place) => Some(fresh[place].hash),
+                Err(place) => all.get(index - added(&fresh[..place])).copied(),
             },
         };
         hash.filter(|hash| *hash != UNKNOWN)
@@ -109,8 +124,8 @@ impl Known {
                 (0..count).filter(is_unknown).for_each(each);
             }
             Known::Shared(_, fresh) => {
-                let unknown = fresh.iter().filter(|(_, hash)| *hash == UNKNOWN);
-                unknown.for_each(|(index, _)| each(*index as usize));
+                let unknown = fresh.iter().filter(|it| it.hash == UNKNOWN);
+                unknown.for_each(|it| each(it.index as usize));
             }
         }
     }
@@ -129,7 +144,7 @@ impl Known {
                 }
             }
             Known::Shared(_, fresh) => {
-                for (place, (index, hash)) in fresh.iter_mut().enumerate() {
+                for (place, Fresh { index, hash, .. }) in fresh.iter_mut().enumerate() {
                     if *hash == UNKNOWN {
                         each(*index as usize, hash, place)?;
                     }
@@ -143,7 +158,7 @@ impl Known {
     pub(crate) fn put_at(&mut self, place: usize, hash: Hash) {
         match self {
             Known::Own(own) => own[place] = hash,
-            Known::Shared(_, fresh) => fresh[place].1 = hash,
+            Known::Shared(_, fresh) => fresh[place].hash = hash,
         }
     }
 
@@ -156,10 +171,24 @@ impl Known {
                 }
             }
             Known::Shared(all, fresh) => match place_of(fresh, index) {
-                Ok(place) => fresh[place].1 = hash,
-                Err(place) if index < all.len() => fresh.insert(place, (index as u32, hash)),
+                Ok(place) => fresh[place].hash = hash,
+                Err(place) if index < all.len() + added(fresh) => {
+                    fresh.insert(place, Fresh { index: index as u32, added: false, hash });
+                }
                 Err(_) => {}
             },
+        }
+    }
+
+    /// Child `index` is new, and those from there on moved up.
+    fn insert(&mut self, index: usize) {
+        match self {
+            Known::Shared(_, fresh) if fresh.len() < FRESH_MAX => {
+                let (Ok(place) | Err(place)) = place_of(fresh, index);
+                fresh[place..].iter_mut().for_each(|it| it.index += 1);
+                fresh.insert(place, Fresh { index: index as u32, added: true, hash: UNKNOWN });
+            }
+            _ => self.own().insert(index, UNKNOWN),
         }
     }
 
@@ -169,17 +198,24 @@ impl Known {
             Known::Own(own) => return HashVector::new(&own),
             Known::Shared(all, fresh) => (all, fresh),
         };
-        let is_whole = fresh.iter().all(|(_, hash)| *hash != UNKNOWN);
+        let is_whole = fresh.iter().all(|it| it.hash != UNKNOWN);
+        let count = all.len() + added(&fresh);
+        if count > all.len() {
+            let mut wider: Arc<[Hash]> = std::iter::repeat_n(UNKNOWN, count).collect();
+            let own = Arc::get_mut(&mut wider).expect("it was just made");
+            Known::Shared(all, fresh).each(|index, hash| own[index] = *hash);
+            return HashVector { hashes: wider, is_whole };
+        }
         if !fresh.is_empty() {
             let own = Arc::make_mut(&mut all);
-            for (index, hash) in fresh {
-                own[index as usize] = hash;
+            for it in fresh {
+                own[it.index as usize] = it.hash;
             }
         }
         HashVector { hashes: all, is_whole }
     }
 
-    /// All of them in memory of their own, because children come or go.
+    /// All of them in memory of their own, because children go, or many come.
     fn own(&mut self) -> &mut Vec<Hash> {
         if let Known::Shared(..) = self {
             *self = Known::Own(self.to_vec());
@@ -194,14 +230,18 @@ impl Known {
         match self {
             Known::Own(own) => own.capacity() * size_of::<Hash>(),
             Known::Shared(all, fresh) => {
-                size_of_val(&**all) + fresh.capacity() * size_of::<(u32, Hash)>()
+                size_of_val(&**all) + fresh.capacity() * size_of::<Fresh>()
             }
         }
     }
 }
 
-fn place_of(fresh: &[(u32, Hash)], index: usize) -> std::result::Result<usize, usize> {
-    fresh.binary_search_by_key(&(index as u32), |(index, _)| *index)
+fn place_of(fresh: &[Fresh], index: usize) -> std::result::Result<usize, usize> {
+    fresh.binary_search_by_key(&(index as u32), |it| it.index)
+}
+
+fn added(fresh: &[Fresh]) -> usize {
+    fresh.iter().filter(|it| it.added).count()
 }
 
 /// What a node knows of the hashes of its children.
@@ -258,7 +298,7 @@ impl Hashes {
     pub(super) fn insert(&mut self, index: usize) {
         let known = self.known();
         if index <= known.len() && known.len() > 0 {
-            known.own().insert(index, UNKNOWN);
+            known.insert(index);
         }
     }
 
@@ -294,10 +334,12 @@ mod tests {
             own.put(Known::Own(vector.hashes().to_vec()));
             assert!(matches!(*shared.known(), Known::Shared(..)));
             let mut count = vector.hashes().len();
-            for step in 0..draw(12) {
+            // In some rounds more come than are searched for one by one.
+            let comes = if draw(8) == 0 { 6 } else { 0 };
+            for step in 0..draw(if comes > 0 { 150 } else { 12 }) {
                 let index = draw(count);
                 match draw(8) {
-                    0 => {
+                    which if which <= comes && which != 1 && which != 2 => {
                         shared.insert(index);
                         own.insert(index);
                         count += 1;

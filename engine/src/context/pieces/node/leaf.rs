@@ -62,9 +62,20 @@ impl Leaf {
         }
     }
 
-    /// A leaf of the names `names`, with room for `entries`, which [`Leaf::push_slot`] adds.
-    pub(crate) fn named(names: Vec<u8>, entries: usize) -> Leaf {
-        Leaf { names, entries: Vec::with_capacity(entries), ..Leaf::default() }
+    /// Empties it but for the memory that it has.
+    pub(super) fn empty(&mut self) {
+        self.names.clear();
+        self.entries.clear();
+        (self.lengths, self.hashes) = (Lengths::None, Hashes::default());
+        self.changes.empty();
+    }
+
+    /// The names of one that is empty, and where its changes go, with room for `names` bytes and `entries` entries, which
+    /// [`Leaf::push_slot`] adds.
+    pub(crate) fn begin(&mut self, names: usize, entries: usize) -> (&mut Vec<u8>, &mut Changes) {
+        self.names.reserve_exact(names);
+        self.entries.reserve_exact(entries);
+        (&mut self.names, &mut self.changes)
     }
 
     pub(crate) fn len(&self) -> usize {
