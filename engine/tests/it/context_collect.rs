@@ -340,12 +340,21 @@ fn every_so_many_th_commit_is_kept_behind_the_window() {
     );
     let mut left = told.store.collect_status().unwrap().left_bytes;
     assert!(left > told.store.stats().pack_bytes, "each chunk is looked at twice: {left}");
+    assert_eq!(told.store.collect_status().unwrap().left_credits, None, "nobody knows yet");
+    let (mut steps, mut guesses) = (0, Vec::new());
     while told.store.collect_step(1).unwrap() {
         let status = told.store.collect_status().unwrap();
         assert!(status.left_bytes <= left, "{} after {left}", status.left_bytes);
         left = status.left_bytes;
+        steps += 1;
+        guesses.extend(status.left_credits.map(|guess| (steps, guess)));
     }
     assert_eq!(left, 0);
+    // Steps of a credit do more than one pays for where a part is done whole: what is guessed is of those.
+    let of_half = guesses.iter().find(|(at, _)| 2 * at >= steps).expect("it is guessed by then");
+    let really = steps - of_half.0;
+    assert!(of_half.1 > 0 && of_half.1 < 100 * really, "{of_half:?} of {really}");
+    assert_eq!(guesses.last().unwrap().1, 0);
     let kept: Vec<usize> = of_ten.into_iter().filter(|place| *place < 25).collect();
     told.expect(&told.store, 25, &kept);
 }

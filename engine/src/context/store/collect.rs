@@ -67,6 +67,9 @@ pub struct CollectStatus {
     /// will clean. A credit passes some KiB of them: more of what goes, fewer of what stays. A reader knows
     /// those to be cleaned.
     pub left_bytes: u64,
+    /// About how many credits it still takes, by what the bytes that it has passed took since it began or the store was
+    /// opened: over those of a step, in how many steps it ends. None while it has passed little, and for a reader.
+    pub left_credits: Option<u64>,
     /// Bytes of files that it has put others in the place of, less those of the others, since the store was
     /// opened. They are free when the last reader has let go.
     pub reclaimed_bytes: u64,
@@ -254,6 +257,7 @@ impl Store {
             self.control.horizon = writer.control.horizon.clone();
         }
         if !matches!(outcome, Ok(false)) {
+            collection.spent += (credits - left) / CREDIT;
             writer.collection = Some(collection);
         }
         drop(writer);
@@ -279,6 +283,7 @@ impl Store {
                     };
                     status.chunks_left = left;
                     status.left_bytes = collection.left_bytes(&self.pack.chunks());
+                    status.left_credits = collection.left_credits(status.left_bytes);
                 }
                 (writer.control.clone(), status)
             }
@@ -420,13 +425,16 @@ impl Tip {
         let is_whole = match &collection.sifting {
             Some(Sifting::Copied(_) | Sifting::Written(..)) => true,
             Some(_) => false,
-            // What nothing is kept of goes by a swap.
-            None => {
-                let number = collection.next.checked_sub(1).filter(|_| collection.cleaning);
-                let row = number.and_then(|number| writer.row(number));
-                let chunk = row.and_then(|row| pack.chunk(row.base));
-                chunk.is_some_and(|chunk| chunk.has_file() && !collection.marks.keeps(&chunk))
-            }
+            // The control file says where history begins.
+            None if !collection.cleaning => collection.marks.is_done(),
+            None => match collection.next.checked_sub(1).and_then(|number| writer.row(number)) {
+                // What nothing is kept of goes by a swap.
+                Some(row) => pack
+                    .chunk(row.base)
+                    .is_some_and(|chunk| chunk.has_file() && !collection.marks.keeps(&chunk)),
+                // That there is none any more.
+                None => collection.is_swept,
+            },
         };
         if is_whole { swap_cost(writer) } else { 0 }
     }
@@ -440,10 +448,12 @@ impl Tip {
         credits: u64,
     ) -> Result<Option<u64>> {
         if !collection.cleaning {
-            let (spent, is_done) = collection.marking().go_on(pack, credits)?;
-            if is_done {
-                self.raise_horizon(pack, writer, collection)?;
+            if collection.marks.is_done() {
+                return self
+                    .raise_horizon(pack, writer, collection)
+                    .map(|()| Some(swap_cost(writer)));
             }
+            let (spent, _) = collection.marking().go_on(pack, credits)?;
             return Ok(Some(spent.max(1)));
         }
         if collection.sifting.is_some() {

@@ -66,6 +66,9 @@ pub(super) struct Collection {
     /// How far the index was made to lead to what stays, where it may lead to copies of that.
     pub(super) leading: Option<Leading>,
     pub(super) is_led: bool,
+    /// Bytes that it had to look at in the beginning, and credits that it has taken.
+    all_bytes: u64,
+    pub(super) spent: u64,
 }
 
 /// Old objects that stay, in order.
@@ -135,7 +138,7 @@ impl Collection {
         };
         let next = next.number;
         let marks = Marks::begin(pack, horizon.commit, &horizon.kept)?;
-        Ok(Collection {
+        let mut collection = Collection {
             horizon,
             marks: Arc::new(marks),
             cleaning: false,
@@ -145,7 +148,11 @@ impl Collection {
             is_swept: false,
             leading: None,
             is_led: false,
-        })
+            all_bytes: 0,
+            spent: 0,
+        };
+        collection.all_bytes = collection.left_bytes(&chunks);
+        Ok(collection)
     }
 
     /// What may be referred to beside it.
@@ -227,6 +234,14 @@ impl Collection {
         let old = chunks.iter().filter(|chunk| chunk.number < self.next);
         let marked = if self.cleaning { 0 } else { self.marks.left_bytes(chunks) };
         marked + old.map(|chunk| chunk.end()).sum::<u64>()
+    }
+
+    /// What the bytes that are left take if they cost what those have cost that it has passed; none while that is less than
+    /// a hundredth.
+    pub(super) fn left_credits(&self, left_bytes: u64) -> Option<u64> {
+        let passed = self.all_bytes.saturating_sub(left_bytes);
+        let left = u128::from(self.spent) * u128::from(left_bytes);
+        (passed > self.all_bytes / 100).then(|| (left / u128::from(passed)) as u64)
     }
 
     pub(super) fn cursor(&self) -> Cursor {

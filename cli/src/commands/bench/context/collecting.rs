@@ -26,6 +26,8 @@ pub(super) struct Collected {
     /// Blocks for each second of processor time, steps included, while collecting over while not.
     throughput_while_collecting: f64,
     peak_disk_bytes: u64,
+    /// What a collection took at most beside what was there when it began and what blocks have added since.
+    extra_disk_bytes: u64,
     /// The same commits in a new store.
     fresh_bytes: u64,
     blocks_while_collecting: u64,
@@ -67,6 +69,9 @@ pub(super) struct Collector {
     credits: u64,
     syncs: u64,
     peak_disk_bytes: u64,
+    /// What the steps of the collection under way have added to the disk, and the most of all.
+    added_bytes: i64,
+    extra_disk_bytes: i64,
     is_under_way: bool,
     /// When the collection that is under way began, in blocks, and what it had then to look at, in bytes.
     begun: (u64, u64),
@@ -99,6 +104,8 @@ impl Collector {
             credits: 256,
             syncs: 0,
             peak_disk_bytes: 0,
+            added_bytes: 0,
+            extra_disk_bytes: 0,
             is_under_way: false,
             begun: (0, 0),
             is_late: false,
@@ -138,12 +145,14 @@ impl Collector {
     /// time of that.
     fn step(&mut self, store: &mut Store, block_ns: u64) -> Result<u64> {
         let syncs = store.stats().syncs;
+        let before = self.look();
         let start = thread_cpu_ns();
         // One that is due while another is under way begins when that is over.
         if !self.is_under_way && self.blocks >= self.due {
             self.due = (self.blocks / self.every + 1) * self.every;
             self.is_under_way = store.collect_keeping(&Keep::Newest(self.keep))?;
             self.begun = (self.blocks, store.collect_status()?.left_bytes);
+            self.added_bytes = 0;
         } else if self.is_under_way {
             self.is_under_way = store.collect_step(self.credits)?;
             self.collections += u64::from(!self.is_under_way);
@@ -152,6 +161,7 @@ impl Collector {
             return Ok(0);
         }
         let step = thread_cpu_ns() - start;
+        self.note_added(before);
         // The next one takes about as long as it should: at once less, and a little more at a time, since one that
         // ended early says little of what credits cost.
         let passed = self.blocks - self.begun.0;
@@ -166,7 +176,6 @@ impl Collector {
         self.pause_ns += step;
         self.busy = (self.busy.0 + 1, self.busy.1 + block_ns + step);
         self.syncs += store.stats().syncs - syncs;
-        self.look();
         Ok(step)
     }
 
@@ -177,20 +186,27 @@ impl Collector {
         (all - left as f64) / all < passed as f64 / (self.every as f64 * 0.9)
     }
 
-    fn look(&mut self) {
-        if let Some(folder) = &self.folder {
-            self.peak_disk_bytes = self.peak_disk_bytes.max(disk_bytes(folder));
-        }
+    /// How much is on disk.
+    fn look(&mut self) -> u64 {
+        let bytes = self.folder.as_deref().map_or(0, disk_bytes);
+        self.peak_disk_bytes = self.peak_disk_bytes.max(bytes);
+        bytes
+    }
+
+    /// A step was taken, before which so much was on disk.
+    fn note_added(&mut self, before: u64) {
+        self.added_bytes += self.look() as i64 - before as i64;
+        self.extra_disk_bytes = self.extra_disk_bytes.max(self.added_bytes);
     }
 
     /// Ends the collection that is under way when the blocks are over, and the reader.
     pub(super) fn end(&mut self, store: &mut Store) -> Result<()> {
         while self.is_under_way {
-            let start = thread_cpu_ns();
+            let (before, start) = (self.look(), thread_cpu_ns());
             self.is_under_way = store.collect_step(self.credits)?;
             self.collections += u64::from(!self.is_under_way);
             self.pause_ns += thread_cpu_ns() - start;
-            self.look();
+            self.note_added(before);
         }
         self.reader.as_mut().map_or(Ok(()), Reader::end)
     }
@@ -206,6 +222,7 @@ impl Collector {
             collect_syncs: self.syncs,
             throughput_while_collecting: share(self.quiet) / share(self.busy).max(1.0),
             peak_disk_bytes: self.peak_disk_bytes,
+            extra_disk_bytes: self.extra_disk_bytes as u64,
             fresh_bytes,
             blocks_while_collecting: self.busy.0,
             followed_finds: self.reader.map_or(0, |reader| reader.finds()),
@@ -257,6 +274,7 @@ impl Collected {
             ("syncs of them", self.collect_syncs.to_string()),
             ("throughput meanwhile", format!("{:.2}", self.throughput_while_collecting)),
             ("most on disk", print::bytes(self.peak_disk_bytes)),
+            ("most of a collection's own", print::bytes(self.extra_disk_bytes)),
             ("the same in a new store", print::bytes(self.fresh_bytes)),
         ]);
         print::line(&table.to_string())

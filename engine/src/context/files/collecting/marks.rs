@@ -149,6 +149,11 @@ impl Marks {
         }
     }
 
+    /// Whether all is known that stays.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.stage, Stage::Below(0)) && self.late.is_empty()
+    }
+
     /// Bytes of `chunks`, which are those of the pack, that it has still to pass.
     pub(crate) fn left_bytes(&self, chunks: &[Arc<Chunk>]) -> u64 {
         let (end, whole) = match &self.stage {
