@@ -76,6 +76,39 @@ fn a_full_disk_is_left_empty_and_named() {
     assert!(said.contains(&volume) && other.contains(&volume), "{out}");
 }
 
+/// A store without live tables saves its state anew for every change, for which there may be no room.
+#[test]
+fn a_full_disk_is_told_what_gives_room() {
+    let mount = TempDir::new().unwrap();
+    let script = r#"
+        cd / && mount -t tmpfs -o size=400k tmpfs "$1" || exit 77
+        "$2" table put "$1/s" t a b --create && "$2" table put "$1/s" u a b || exit 1
+        cat /dev/zero >"$1/fill" 2>/dev/null
+        "$2" table drop "$1/s" u 2>&1; echo "code $?"
+        rm "$1/fill"; "$2" table snapshot create "$1/s" kept; cat /dev/zero >"$1/fill" 2>/dev/null
+        "$2" table drop "$1/s" u 2>&1; echo "code $?"
+        "$2" table snapshot delete "$1/s" kept; echo "code $?"
+    "#;
+    let mut shell = std::process::Command::new("unshare");
+    shell.args(["-rm", "sh", "-c", script, "sh", text(mount.path())]);
+    shell.arg(env!("CARGO_BIN_EXE_varvite")).stdin(Stdio::null());
+    let ran = match shell.output() {
+        Ok(output) if ![Some(77), Some(1)].contains(&output.status.code()) => output,
+        _ => {
+            eprintln!("skipped: no small file system can be mounted here");
+            return;
+        }
+    };
+    let out = String::from_utf8(ran.stdout).unwrap();
+    let told: Vec<_> = out.lines().filter(|line| line.starts_with("error: ")).collect();
+    let [none, one] = told[..] else { panic!("{out}") };
+    assert!(none.contains("; free some space and try again; the full volume"), "{none}");
+    let advice =
+        "; free some space, as by `varvite table snapshot delete`, and try again; the full";
+    assert!(one.contains(advice), "{one}");
+    assert!(out.ends_with("kept: deleted\ncode 0\n"), "{out}");
+}
+
 #[test]
 fn a_load_that_does_not_begin_leaves_no_folder() {
     let folder = TempDir::new().unwrap();

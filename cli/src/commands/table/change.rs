@@ -11,9 +11,10 @@ use varvite::{
     SnapshotContent, SnapshotInfo, Table, TableOptions,
 };
 
-use crate::advice::{CREATE, RESTORE};
+use crate::advice::{CREATE, RESTORE, SNAPSHOT_DELETE};
 use crate::store::folder::Target;
 use crate::store::tables;
+use crate::system::volume;
 use crate::wheel;
 
 /// What heads are labelled with when nothing before them had a label.
@@ -379,7 +380,8 @@ impl Change {
             let tables: Vec<&Table> = self.snapshot.tables.iter().collect();
             let Snapshot { label, payload, .. } = &self.snapshot;
             let content = SnapshotContent { label, payload, tables: &tables };
-            wheel::during("saving", || self.session.save_snapshot(&name, content))?;
+            let done = wheel::during("saving", || self.session.save_snapshot(&name, content));
+            done.map_err(|error| without_room(&self.session, heads.len(), error))?;
             for (_, older) in heads {
                 self.session.delete_snapshot(&older)?;
             }
@@ -420,6 +422,14 @@ impl Change {
             None => drop(self.session.close()),
         }
     }
+}
+
+/// Names what gives room where the disk has none: a snapshot beside the state, of which there are so many heads.
+fn without_room(session: &Session, heads: usize, error: Error) -> Error {
+    if !volume::is_full(&error) || session.list_snapshots().is_ok_and(|all| all.len() <= heads) {
+        return error;
+    }
+    error.with_advice(&format!("free some space, as by {SNAPSHOT_DELETE}, and try again"))
 }
 
 /// `Missing` when snapshots have the table `name` that would be made: an empty one beside the one that was meant is what
