@@ -82,6 +82,16 @@ fn target(
     }
 }
 
+/// What is said of a target that was made with another shape.
+fn other_shape(arguments: &Migrate) -> Error {
+    Error::invalid(format!(
+        "{} has directories of another shape than {} is said to have: give --shape and --hash-bits as when it was made, or \
+         another folder",
+        arguments.to.display(),
+        arguments.from.display()
+    ))
+}
+
 pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
     let source: Arc<dyn Disk> = disk(&arguments.from)?;
     apart(&arguments.from, &arguments.to)?;
@@ -99,6 +109,10 @@ pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
     choice.since = arguments.since.as_ref().map(|text| commit(&store, text)).transpose()?;
     drop(store);
     let (mut store, made) = target(&arguments.to, options.configuration)?;
+    if store.configuration() != options.configuration {
+        store.close()?;
+        return Err(other_shape(arguments).into());
+    }
     let mut bar = Progress::new("bytes passed", 1, Unit::Bytes);
     let done = irmin::migrate(source, &options, &mut store, &choice, &mut |done| {
         bar.set_total(done.end);
@@ -106,9 +120,14 @@ pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
         Ok(())
     });
     bar.finish();
+    let is_doubtful =
+        |error: &Error| error.kind() == Kind::Corrupt && arguments.foreign.has_shape();
+    let done = done.map_err(|error| {
+        if is_doubtful(&error) { error.with_advice(irmin::SHAPE_ADVICE) } else { error }
+    });
     let done = match (done, made) {
-        // Commits that are there are gone on with.
-        (Err(error), Some(target)) if store.stats().commits == 0 => {
+        // Commits that are there are gone on with, unless they may be of a shape that the source does not have.
+        (Err(error), Some(target)) if store.stats().commits == 0 || is_doubtful(&error) => {
             remove_new(store, target);
             return Err(error.into());
         }
