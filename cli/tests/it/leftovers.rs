@@ -109,6 +109,77 @@ fn a_full_disk_is_told_what_gives_room() {
     assert!(out.ends_with("kept: deleted\ncode 0\n"), "{out}");
 }
 
+/// What a command says of which the call `name` fails when it comes for the `when`-th time; none without strace.
+#[cfg(target_os = "linux")]
+fn failing(folder: &Path, line: &str, name: &str, when: u32) -> Option<Ran> {
+    let mut traced = std::process::Command::new("strace");
+    traced.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={name}")]);
+    traced.args(["-e", &format!("inject={name}:error=EIO:when={when}")]);
+    traced.arg(env!("CARGO_BIN_EXE_varvite")).args(line.split(' '));
+    traced.current_dir(folder).stdin(Stdio::null());
+    let mut probe = std::process::Command::new("strace");
+    probe.args(["-f", "-qq", "-o", "/dev/null", "true"]);
+    probe.status().is_ok_and(|status| status.success()).then(|| finish(traced))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn whatever_call_fails_once_no_store_is_left() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "table put H t a b --create").yes();
+    run(folder, "table snapshot create H keep").yes();
+    run(folder, "context create C").yes();
+    run(folder, "context put C main a 1").yes();
+    for line in [
+        "table create o t --create",
+        "table snapshot export H keep o",
+        "context create o",
+        "context export-irmin C o",
+    ] {
+        let mut failed = 0;
+        for (name, most) in [("getdents64", 12), ("unlink", 6), ("unlinkat", 3)] {
+            for when in 1..=most {
+                let Some(ran) = failing(folder, line, name, when) else {
+                    eprintln!("skipped: there is no strace, or it may not trace");
+                    return;
+                };
+                let is_left = folder.join("o").exists();
+                if ran.code == 0 {
+                    assert!(is_left, "{line}, {name} {when}: {ran:?}");
+                    // What lies beside is told.
+                    let scratch = folder.join("o.scratch");
+                    let is_told = ran.err.contains("warning: could not ");
+                    assert_eq!(scratch.exists(), is_told, "{line}, {name} {when}: {ran:?}");
+                    let _ = fs::remove_dir_all(scratch);
+                    fs::remove_dir_all(folder.join("o")).unwrap();
+                    continue;
+                }
+                failed += 1;
+                assert!(ran.err.contains("error: "), "{line}, {name} {when}: {ran:?}");
+                if is_left {
+                    // Whole, and only not closed.
+                    let whole = match line {
+                        "table create o t --create" => {
+                            run(folder, "table list o").yes().starts_with("t\t")
+                        }
+                        "context create o" => run(folder, "context check o").code == 0,
+                        _ => false,
+                    };
+                    assert!(whole, "{line}, {name} {when}: {ran:?}");
+                    fs::remove_dir_all(folder.join("o")).unwrap();
+                    continue;
+                }
+                // A scratch folder may lie beside; the same again takes it away.
+                run(folder, line).yes();
+                fs::remove_dir_all(folder.join("o")).unwrap();
+                assert!(!folder.join("o.scratch").exists(), "{line}, {name} {when}");
+            }
+        }
+        assert!(failed > 0, "{line}");
+    }
+}
+
 #[test]
 fn a_load_that_does_not_begin_leaves_no_folder() {
     let folder = TempDir::new().unwrap();

@@ -13,7 +13,7 @@ use varvite::{Error, Kind, Result};
 use super::scratch::Scratch;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::progress::{Progress, Unit};
+use crate::progress::{self, Progress, Unit};
 use crate::store::context::{Folder, Foreign, commit, remove_new};
 use crate::store::folder::{Target, apart, disk, expect_no_dead_link};
 use crate::system::measure::peak_rss_bytes;
@@ -191,7 +191,10 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
     let removed = scratch.finish();
     // What it wrote is gone with the scratch folder.
     let done = done.inspect_err(|_| made.give_up())?;
-    removed?;
+    if let Err(error) = removed {
+        // The store is whole.
+        progress::warn(&format!("{error}; the export is done, so it is of no use any more"));
+    }
     match format {
         Format::Json => print::json(&json!({
             "commits": done.commits, "objects": done.objects, "bytes": done.bytes,

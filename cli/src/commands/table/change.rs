@@ -118,19 +118,25 @@ impl Change {
     /// The same to make a table, and the store if that is asked for.
     pub fn making(folder: &Path, making: &Making) -> Result<Change> {
         let change = Self::begin(folder, making, making.base.snapshot.as_deref())?;
-        let (Some(asked), Some(head)) =
-            (&making.base.snapshot, tables::heads(&change.session)?.pop())
-        else {
-            return Ok(change);
-        };
-        if *asked == head.1 {
-            return Ok(change);
+        match change.begins_from_the_newest(making.base.snapshot.as_deref()) {
+            Ok(()) => Ok(change),
+            Err(error) => {
+                change.give_up();
+                Err(error)
+            }
         }
-        Err(Error::invalid(format!(
-            "changes begin from the newest head, {}, which would be lost if one began from {asked}: leave \
-             --snapshot out, or take tables of {asked} back with {RESTORE}",
-            head.1
-        )))
+    }
+
+    /// `Invalid` where another state than the newest was asked for.
+    fn begins_from_the_newest(&self, asked: Option<&str>) -> Result<()> {
+        let Some(asked) = asked else { return Ok(()) };
+        match tables::heads(&self.session)?.pop() {
+            Some((_, head)) if head != asked => Err(Error::invalid(format!(
+                "changes begin from the newest head, {head}, which would be lost if one began from {asked}: leave \
+                 --snapshot out, or take tables of {asked} back with {RESTORE}"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The same; `otherwise` is the state when there is neither a live table nor a head.
