@@ -1,5 +1,7 @@
 //! `explore` and `demo --explore`: what is refused, and pages until somebody ends them.
 
+#![cfg(feature = "explorer")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
