@@ -34,6 +34,7 @@ advice! {
     CONTEXT_LS = "context ls", "CONTEXT main a";
     CONTEXT_MIGRATE = "context migrate", "IRMIN NEW";
     EXPORT = "table snapshot export", "STORE kept NEW";
+    SNAPSHOT_DELETE = "table snapshot delete", "STORE kept";
     SNAPSHOT_EXPORT = "context snapshot export", "CONTEXT main NEW";
     SNAPSHOT_IMPORT = "context snapshot import", "MOVED NEW";
     SNAPSHOT_INFO = "context snapshot info", "MOVED";

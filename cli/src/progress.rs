@@ -41,6 +41,13 @@ pub fn tell() {
     }
 }
 
+/// Says `warning` on standard error.
+pub fn warn(warning: &str) {
+    if !is_quiet() {
+        complain!("warning: {}", print::without_control(warning));
+    }
+}
+
 /// What a bar counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {

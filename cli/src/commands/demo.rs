@@ -9,7 +9,6 @@ use clap::Args;
 use serde::Serialize;
 use varvite::context::{Options, Store};
 use varvite::{Result, SessionStats, Table, TableOptions, TableStats};
-use varvite_explore::check_address;
 
 use super::bench::context as bench_context;
 use super::bench::utxo::{self as bench_utxo, RunReport};
@@ -92,7 +91,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let folder = arguments.store.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path));
     let folder = folder.expect("either kept or temporary");
     // An address that is refused is refused before the work.
-    let address = check_address(&arguments.listen)?;
+    let pages = arguments.explore.then(|| explore::Pages::at(&arguments.listen)).transpose()?;
     let traces = if arguments.explore { traces(folder) } else { Vec::new() };
     let (report, stats, table_stats) = work(folder, arguments.entries, traces.first())?;
     let verdict = Verdict::found(report.run.wrong == 0 && report.context_checked.hash_is_known);
@@ -100,12 +99,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Format::Json => print::json(&report)?,
         Format::Table => show(&report, &stats, &table_stats, arguments.store.as_deref())?,
     }
-    if let Some(beside) = traces.last() {
+    if let (Some(pages), Some(beside)) = (pages, traces.last()) {
         // So that there is something to lay beside the first.
         bench_context::small(None, Some(beside.clone()))?;
-        let explorer = explore::bind(folder, address, &traces, &explore::How::default())?;
-        complain!("{}", explore::shown(&explorer.url()));
-        explore::serve(explorer)?;
+        let pages = pages.bind(folder, &traces, &explore::How::default())?;
+        complain!("{}", explore::shown(&pages.url()));
+        pages.serve()?;
     }
     Ok(verdict)
 }

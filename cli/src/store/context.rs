@@ -67,6 +67,7 @@ impl Foreign {
     }
 
     /// The same for a store beside the one that the lower folder is of.
+    #[cfg_attr(not(feature = "explorer"), allow(dead_code))] // which shows several
     pub fn without_lower(&self) -> Foreign {
         Foreign { lower: None, ..self.clone() }
     }
@@ -136,6 +137,7 @@ impl Foreign {
     }
 
     /// The same for a store that is none of Irmin.
+    #[cfg_attr(not(feature = "explorer"), allow(dead_code))] // as above
     pub fn without_shape(&self) -> Foreign {
         Foreign { lower: self.lower.clone(), ..Foreign::default() }
     }

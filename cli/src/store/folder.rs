@@ -80,30 +80,37 @@ impl Target {
     fn remove_parts(&self, error: &Error) {
         // Asked for while it is full.
         volume::look();
-        let is_store = || ["session", "control"].iter().any(|it| self.folder.join(it).exists());
+        let Some(noted) = &self.noted else { return };
+        let has_store = || ["session", "control"].iter().any(|it| self.folder.join(it).exists());
+        // Making one may fail behind its last step: it is nobody's as long as nothing is there but what was made.
+        let is_used = || has_store() && !noted.is_all();
         // Whoever makes a store leaves the file of its lock.
-        if error.kind() == Kind::Locked || is_store() || !self.folder.join(LOCK).exists() {
+        if error.kind() == Kind::Locked || is_used() || !self.folder.join(LOCK).exists() {
             return;
         }
         // Whoever has it makes a store here, of what was there before, too. Without it nothing is removed.
-        let Ok(_held) = held(&self.folder) else { return };
-        if let Some(noted) = self.noted.as_ref().filter(|_| !is_store()) {
+        let Ok((_held, was_ours)) = held(&self.folder) else { return };
+        if !has_store() || was_ours && !is_used() {
             noted.take_back(LOCK);
         }
     }
 }
 
-/// The right to make a store in `folder`, of a process that has none open there.
-fn held(folder: &Path) -> Result<Vec<Box<dyn Lock>>> {
+/// The right to make a store in `folder`, of a process that has none open there, and whether nobody has had it since this
+/// process had, as far as that can be known.
+fn held(folder: &Path) -> Result<(Vec<Box<dyn Lock>>, bool)> {
     let disk = OsDisk::new(folder)?;
     let holder = format!("process {}", std::process::id());
+    let whole = disk.lock_directory("")?;
+    // Nobody comes to have both locks from here on, but whoever tries to leaves its name.
+    let text = fs::read(folder.join(LOCK)).unwrap_or_default();
+    let was_ours = whole.is_some() && text == holder.as_bytes();
     let file = disk.lock(LOCK, &holder).or_else(|error| match error.kind() {
         // A full disk may have no room for who it is.
         Kind::Io => disk.lock(LOCK, ""),
         _ => Err(error),
     })?;
-    let folder = disk.lock_directory("")?;
-    Ok([file].into_iter().chain(folder).collect())
+    Ok(([file].into_iter().chain(whole).collect(), was_ours))
 }
 
 /// Held by who writes to a store, or makes one.
@@ -329,6 +336,31 @@ mod tests {
         let others = ["0000-000007.pack", "replaced", "reserve", "segments", "2.segment"];
         for error in [full(), refused(Kind::Corrupt), refused(Kind::Invalid)] {
             assert_eq!(left(&error, false), others);
+        }
+    }
+
+    /// What fails behind the last step of making it leaves none, either, unless somebody has had it since.
+    #[cfg(unix)]
+    #[test]
+    fn a_store_that_was_made_and_failed_is_taken_back_as_long_as_nobody_used_it() {
+        let failed = || Error::io("list", "it", std::io::ErrorKind::Other.into());
+        for used in ["", "lock", "segments/more", "session"] {
+            let temporary = tempfile::tempdir().expect("a folder");
+            let folder = temporary.path().join("o");
+            let (target, disk) = Target::create(&folder).expect("it is made");
+            let own = format!("process {}", std::process::id());
+            drop(disk.lock(LOCK, &own).expect("nobody else has it"));
+            disk.create_directory("segments").expect("it has room");
+            make(&disk, &["session.tmp", "segments/1.segment"]);
+            disk.rename("session.tmp", "session").expect("it is there");
+            if !used.is_empty() {
+                let name = folder.join(used);
+                let _ = fs::remove_file(&name);
+                fs::write(name, "process 1").expect("it has room");
+            }
+            target.take_back(&failed());
+            assert_eq!(folder.join("session").exists(), !used.is_empty(), "{used}");
+            assert_eq!(folder.exists(), !used.is_empty(), "{used}");
         }
     }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use varvite::Result;
 use varvite::disk::os::OsDisk;
 use varvite::disk::{Access, Disk, File, Linked, Lock, Mode, Queue};
+use varvite::{Kind, Result};
 
 use crate::system::files::Own;
 
@@ -41,6 +41,23 @@ impl Noted {
         if let Some(root) = self.disk.folder() {
             self.made().files.insert(path.to_owned(), Own::at(&root.join(path)));
         }
+    }
+
+    /// Whether everything in the folder was made through this, and nothing was since.
+    pub fn is_all(&self) -> bool {
+        let Some(root) = self.disk.folder() else { return false };
+        let made = self.made();
+        let is_own = |folder: &str| {
+            let names = self.disk.list(folder)?;
+            Ok::<_, varvite::Error>(names.iter().all(|name| {
+                let path =
+                    if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+                let is_file = made.files.get(&path).is_some_and(|it| it.is_at(&root.join(&path)));
+                is_file || made.folders.contains(&path)
+            }))
+        };
+        let mut folders = std::iter::once("").chain(made.folders.iter().map(String::as_str));
+        folders.all(|folder| is_own(folder).unwrap_or(false))
     }
 
     /// Removes what was made in the folder, but for the file `last`, if that is there still, and then that one. What others
@@ -139,11 +156,14 @@ impl Disk for Noted {
     }
 
     fn link_in(&self, from: &Path, to: &str) -> Result<Option<Linked>> {
-        let linked = self.disk.link_in(from, to)?;
-        if linked.is_some() {
-            self.note(to);
+        let linked = self.disk.link_in(from, to);
+        match &linked {
+            Ok(Some(_)) => self.note(to),
+            // What it made and could not remove is there; another's is told as that.
+            Err(error) if error.kind() == Kind::Io => self.note(to),
+            _ => {}
         }
-        Ok(linked)
+        linked
     }
 
     fn folder(&self) -> Option<&Path> {

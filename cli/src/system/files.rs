@@ -197,6 +197,12 @@ impl Own {
         Own { path: path.to_owned(), identity }
     }
 
+    /// Whether it is what is at `path`.
+    pub fn is_at(&self, path: &Path) -> bool {
+        let found = fs::symlink_metadata(path).ok();
+        found.is_some_and(|found| Some(identity(&found)) == self.identity)
+    }
+
     /// How long what has its name is.
     pub fn length(&self) -> u64 {
         fs::symlink_metadata(&self.path).map_or(0, |found| found.len())
@@ -204,8 +210,7 @@ impl Own {
 
     /// Removes it.
     pub fn remove(self) {
-        let found = fs::symlink_metadata(&self.path).ok();
-        if found.as_ref().map(identity).is_some_and(|found| Some(found) == self.identity) {
+        if self.is_at(&self.path) {
             // What went wrong before is what is told.
             let _ = fs::remove_file(self.path);
         }

@@ -22,6 +22,11 @@ fn kind(error: &Error) -> Option<io::ErrorKind> {
     None
 }
 
+/// Whether there was no room.
+pub fn is_full(error: &Error) -> bool {
+    matches!(kind(error), Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+}
+
 /// Which volume was full when it was last looked for.
 #[cfg(unix)]
 static SEEN: Mutex<Option<String>> = Mutex::new(None);

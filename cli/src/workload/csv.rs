@@ -34,6 +34,16 @@ impl Columns {
     }
 }
 
+/// The columns that a first line names which are no table's; none when it names none.
+pub fn other_columns(line: &[u8]) -> Option<String> {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    let names = String::from_utf8(fields(line).ok()?.join(&b","[..])).ok()?;
+    let names: Vec<&str> = names.split(',').map(str::trim).collect();
+    let is_part = |it: char| it.is_alphanumeric() || " _-.".contains(it);
+    let is_name = |name: &&str| !name.is_empty() && name.chars().all(is_part);
+    (names.len() > 1 && names.iter().all(is_name)).then(|| names.join(", "))
+}
+
 /// The fields of a record; the reason when it is none.
 fn fields(record: &[u8]) -> std::result::Result<Vec<Vec<u8>>, &'static str> {
     let record = record.strip_suffix(b"\n").unwrap_or(record);
@@ -166,6 +176,19 @@ mod tests {
         assert_eq!(line("key,value\n\"a\"b,1\n"), Some(2));
         assert_eq!(line("key,value\n\\x0,1\n"), Some(2));
         assert_eq!(line("key_hex,value_hex\nzz,00\n"), Some(2));
+    }
+
+    #[test]
+    fn columns_of_another_table_are_named() {
+        let of = |line: &str| other_columns(line.as_bytes());
+        for line in ["id,name\n", "\u{feff}id,\"name\"\r\n"] {
+            assert_eq!(of(line).as_deref(), Some("id, name"), "{line}");
+        }
+        for line in
+            ["", "id\n", "{\"key\": \"a\", \"value\": \"b\"}\n", "a,,b\n", "\0,\x01\n", "a(b),c\n"]
+        {
+            assert_eq!(of(line), None, "{line}");
+        }
     }
 
     #[test]

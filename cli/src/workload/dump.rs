@@ -98,6 +98,12 @@ pub fn read(
     if let Some(columns) = csv::Columns::of(&line) {
         return csv::read(name, from, &columns, notation, each);
     }
+    if let Some(others) = csv::other_columns(&line) {
+        return Err(Error::invalid(format!(
+            "{name} is a CSV with the columns {others}: call that of the keys \"key\" and that of the values \"value\" in its \
+             first line; there may be others beside them"
+        )));
+    }
     let (mut number, mut count) = (1, 0);
     while !line.is_empty() {
         if !line.trim_ascii().is_empty() {

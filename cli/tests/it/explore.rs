@@ -1,12 +1,14 @@
 //! `explore` and `demo --explore`: what is refused, and pages until somebody ends them.
 
+#![cfg(feature = "explorer")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
 use tempfile::TempDir;
 
-use crate::binary::{command, varvite};
+use crate::binary::{command, command_in, run, varvite};
 
 /// Asks the program that printed `url` for `target`.
 fn ask(url: &str, target: &str) -> String {
@@ -157,6 +159,36 @@ fn the_demo_is_shown_and_its_folder_goes_with_it() {
     }
     end(child);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// The lines of its guide as they stand, but for a port that nobody has and a demo of fewer entries, which would take a minute.
+#[test]
+#[cfg(unix)]
+fn what_the_guide_types_shows_stores() {
+    let guide = include_str!("../../../docs/guide/explorer.md");
+    let block = guide.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    let [store, demo] = block.lines().collect::<Vec<_>>()[..] else { panic!("{block}") };
+    // Cargo builds the program and runs it.
+    let demo = demo.strip_prefix("cargo run --release -- ").unwrap();
+    let store = store.strip_prefix("varvite ").unwrap();
+    let folder = TempDir::new().unwrap();
+    run(folder.path(), "table put STORE t a b --create").yes();
+    for line in [store.to_owned(), format!("{demo} --entries 1000 --quiet")] {
+        let mut shown = command_in(folder.path(), &format!("{line} --listen 127.0.0.1:0"));
+        shown.env("TMPDIR", folder.path()).stderr(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shown.spawn().unwrap();
+        // The demo has its results where the other has its address.
+        let said: Box<dyn Read> = if line == store {
+            Box::new(child.stdout.take().unwrap())
+        } else {
+            Box::new(child.stderr.take().unwrap())
+        };
+        let mut line = String::new();
+        BufReader::new(said).read_line(&mut line).unwrap();
+        let url = line[line.find("http://").unwrap()..].split(' ').next().unwrap();
+        assert!(ask(url, "/api/overview").starts_with("HTTP/1.1 200 "), "{line}");
+        end(child);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::binary::command;
+use crate::binary::{command, fed, run as command_line};
 
 #[test]
 fn every_command_of_the_guide_to_operating_does_what_it_says() {
@@ -41,6 +41,8 @@ struct Page {
     name: &'static str,
     /// What the reader has before.
     before: &'static [&'static str],
+    /// Files of the reader's, from the folder of data, if that is there.
+    wants: &'static [&'static str],
     /// What stands for something of the reader's.
     stands_for: &'static [(&'static str, &'static str)],
     /// What is said somewhere.
@@ -48,10 +50,10 @@ struct Page {
 }
 
 const fn page(name: &'static str, says: &'static str) -> Page {
-    Page { name, before: &[], stands_for: &[], says }
+    Page { name, before: &[], wants: &[], stands_for: &[], says }
 }
 
-const PAGES: [Page; 8] = [
+const PAGES: [Page; 9] = [
     page("traces", "beside: mismatches\t0"),
     page("durability", "created; saved in the log"),
     page("memory", "wrong answers\t0"),
@@ -67,6 +69,7 @@ const PAGES: [Page; 8] = [
             "context put node main a/b 2",
             "context archive node --lower slow --end-chunk",
         ],
+        wants: &[],
         stands_for: &[],
         says: "nothing was lost",
     },
@@ -78,8 +81,16 @@ const PAGES: [Page; 8] = [
             "context put ours main data/contracts/bob 2",
             "context export-irmin ours NODE/context",
         ],
+        wants: &[],
         stands_for: &[("COMMIT", "last~1")],
         says: "sound: 2 commits",
+    },
+    Page {
+        name: "context",
+        before: &[],
+        wants: &["small.wl.gz", "small.expect"],
+        stands_for: &[("CoV…", "last~1")],
+        says: "sound: ",
     },
 ];
 
@@ -105,6 +116,15 @@ fn every_command_of_other_guides_runs_as_it_stands() {
         let guide = std::fs::read_to_string(file).unwrap();
         let folder = TempDir::new().unwrap();
         std::fs::create_dir(folder.path().join("NODE")).unwrap();
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/workloads");
+        if !page.wants.is_empty() && !data.is_dir() {
+            assert!(std::env::var_os("CI").is_none(), "CI needs {}", data.display());
+            eprintln!("skipped: {name}, since there is no {}", data.display());
+            continue;
+        }
+        for file in page.wants {
+            std::fs::copy(data.join(file), folder.path().join(file)).unwrap();
+        }
         for line in page.before {
             assert_eq!(run(line, page, folder.path()).0, 0, "{name}: {line}");
         }
@@ -122,6 +142,32 @@ fn every_command_of_other_guides_runs_as_it_stands() {
         }
         assert!(said.contains(page.says), "{name}: {said}");
     }
+}
+
+/// Two ways to do the same, each in a folder of its own. What gives the first its entries is no program of ours.
+#[test]
+fn both_loads_of_the_guide_from_other_stores_take_entries() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/coming-from.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let block = guide.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    let [piped, named] = block.lines().collect::<Vec<_>>()[..] else { panic!("{block}") };
+    let piped = piped.strip_prefix("mdb_dump … | your-script | varvite ").unwrap();
+    let named = named.split("  #").next().unwrap().trim_end().strip_prefix("varvite ").unwrap();
+    for (line, keys) in [(piped, ["a", "b"]), (named, ["b", "a"])] {
+        let folder = TempDir::new().unwrap();
+        let folder = folder.path();
+        let entries = keys.map(|key| format!("{{\"key\":\"{key}\",\"value\":\"1\"}}\n")).concat();
+        std::fs::write(folder.join("entries.jsonl"), &entries).unwrap();
+        let ran = if line == piped {
+            fed(folder, line, entries.as_bytes())
+        } else {
+            command_line(folder, line)
+        };
+        assert!(ran.code == 0 && ran.err.is_empty(), "{ran:?}");
+        assert_eq!(command_line(folder, "table scan STORE utxo").yes(), "a\t1\nb\t1\n", "{line}");
+    }
+    // And the way back, of which the same page speaks.
+    assert!(guide.contains("`varvite table dump STORE utxo`"), "{guide}");
 }
 
 /// The README leads to every page of the guide.

@@ -76,6 +76,110 @@ fn a_full_disk_is_left_empty_and_named() {
     assert!(said.contains(&volume) && other.contains(&volume), "{out}");
 }
 
+/// A store without live tables saves its state anew for every change, for which there may be no room.
+#[test]
+fn a_full_disk_is_told_what_gives_room() {
+    let mount = TempDir::new().unwrap();
+    let script = r#"
+        cd / && mount -t tmpfs -o size=400k tmpfs "$1" || exit 77
+        "$2" table put "$1/s" t a b --create && "$2" table put "$1/s" u a b || exit 1
+        cat /dev/zero >"$1/fill" 2>/dev/null
+        "$2" table drop "$1/s" u 2>&1; echo "code $?"
+        rm "$1/fill"; "$2" table snapshot create "$1/s" kept; cat /dev/zero >"$1/fill" 2>/dev/null
+        "$2" table drop "$1/s" u 2>&1; echo "code $?"
+        "$2" table snapshot delete "$1/s" kept; echo "code $?"
+    "#;
+    let mut shell = std::process::Command::new("unshare");
+    shell.args(["-rm", "sh", "-c", script, "sh", text(mount.path())]);
+    shell.arg(env!("CARGO_BIN_EXE_varvite")).stdin(Stdio::null());
+    let ran = match shell.output() {
+        Ok(output) if ![Some(77), Some(1)].contains(&output.status.code()) => output,
+        _ => {
+            eprintln!("skipped: no small file system can be mounted here");
+            return;
+        }
+    };
+    let out = String::from_utf8(ran.stdout).unwrap();
+    let told: Vec<_> = out.lines().filter(|line| line.starts_with("error: ")).collect();
+    let [none, one] = told[..] else { panic!("{out}") };
+    assert!(none.contains("; free some space and try again; the full volume"), "{none}");
+    let advice =
+        "; free some space, as by `varvite table snapshot delete`, and try again; the full";
+    assert!(one.contains(advice), "{one}");
+    assert!(out.ends_with("kept: deleted\ncode 0\n"), "{out}");
+}
+
+/// What a command says of which the call `name` fails when it comes for the `when`-th time; none without strace.
+#[cfg(target_os = "linux")]
+fn failing(folder: &Path, line: &str, name: &str, when: u32) -> Option<Ran> {
+    let mut traced = std::process::Command::new("strace");
+    traced.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={name}")]);
+    traced.args(["-e", &format!("inject={name}:error=EIO:when={when}")]);
+    traced.arg(env!("CARGO_BIN_EXE_varvite")).args(line.split(' '));
+    traced.current_dir(folder).stdin(Stdio::null());
+    let mut probe = std::process::Command::new("strace");
+    probe.args(["-f", "-qq", "-o", "/dev/null", "true"]);
+    probe.status().is_ok_and(|status| status.success()).then(|| finish(traced))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn whatever_call_fails_once_no_store_is_left() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "table put H t a b --create").yes();
+    run(folder, "table snapshot create H keep").yes();
+    run(folder, "context create C").yes();
+    run(folder, "context put C main a 1").yes();
+    for line in [
+        "table create o t --create",
+        "table snapshot export H keep o",
+        "context create o",
+        "context export-irmin C o",
+    ] {
+        let mut failed = 0;
+        for (name, most) in [("getdents64", 12), ("unlink", 6), ("unlinkat", 3)] {
+            for when in 1..=most {
+                let Some(ran) = failing(folder, line, name, when) else {
+                    eprintln!("skipped: there is no strace, or it may not trace");
+                    return;
+                };
+                let is_left = folder.join("o").exists();
+                if ran.code == 0 {
+                    assert!(is_left, "{line}, {name} {when}: {ran:?}");
+                    // What lies beside is told.
+                    let scratch = folder.join("o.scratch");
+                    let is_told = ran.err.contains("warning: could not ");
+                    assert_eq!(scratch.exists(), is_told, "{line}, {name} {when}: {ran:?}");
+                    let _ = fs::remove_dir_all(scratch);
+                    fs::remove_dir_all(folder.join("o")).unwrap();
+                    continue;
+                }
+                failed += 1;
+                assert!(ran.err.contains("error: "), "{line}, {name} {when}: {ran:?}");
+                if is_left {
+                    // Whole, and only not closed.
+                    let whole = match line {
+                        "table create o t --create" => {
+                            run(folder, "table list o").yes().starts_with("t\t")
+                        }
+                        "context create o" => run(folder, "context check o").code == 0,
+                        _ => false,
+                    };
+                    assert!(whole, "{line}, {name} {when}: {ran:?}");
+                    fs::remove_dir_all(folder.join("o")).unwrap();
+                    continue;
+                }
+                // A scratch folder may lie beside; the same again takes it away.
+                run(folder, line).yes();
+                fs::remove_dir_all(folder.join("o")).unwrap();
+                assert!(!folder.join("o.scratch").exists(), "{line}, {name} {when}");
+            }
+        }
+        assert!(failed > 0, "{line}");
+    }
+}
+
 #[test]
 fn a_load_that_does_not_begin_leaves_no_folder() {
     let folder = TempDir::new().unwrap();

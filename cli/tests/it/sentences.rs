@@ -327,6 +327,44 @@ fn of_a_store_of_irmin_with_another_shape() {
     }
 }
 
+#[test]
+fn of_a_migration_with_another_shape() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create C").yes();
+    for name in ["a", "b", "c", "d", "e"] {
+        run(folder, &format!("context put C main d/{name} 1 --date 2026-01-01")).yes();
+    }
+    run(folder, "context export-irmin C I").yes();
+    // The first commits have the same hash with either.
+    let said = run(folder, "context migrate I NEW --shape 2,2");
+    said.error(3, &["check the shape that the store was made with"]);
+    assert!(!folder.join("NEW").exists());
+    run(folder, "context migrate I NEW").yes();
+    run(folder, "context migrate I NEW --shape 2,2").says(
+        2,
+        "NEW has directories of another shape than I is said to have: give --shape and --hash-bits as when it was made, or \
+         another folder",
+    );
+    run(folder, "context migrate I NEW").yes();
+}
+
+#[test]
+fn of_histories_that_are_longer_than_a_merge_may_walk() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create C").yes();
+    run(folder, "context put C main a 1 --date 2026-01-01").yes();
+    run(folder, "context branch set C side main").yes();
+    run(folder, "context put C main b 1 --date 2026-01-02").yes();
+    run(folder, "context put C side c 1 --date 2026-01-02").yes();
+    for more in ["", " --dry-run"] {
+        let line = format!("context merge C side main --depth 1{more}");
+        let what = "the histories are longer than the limit of 1 commits: raise it with --depth";
+        run(folder, &line).says(2, what);
+    }
+}
+
 /// What would be taken and do nothing.
 #[test]
 fn of_options_that_are_of_another_kind_of_store() {

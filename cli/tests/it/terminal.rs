@@ -12,7 +12,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use tempfile::TempDir;
 use unicode_width::UnicodeWidthStr;
 
-use crate::binary::{command, text, varvite};
+use crate::binary::{command, command_in, run, text, varvite};
 use crate::exits::{World, lines};
 
 /// Runs `command` with standard error, and standard output unless it is given, on a terminal of so many columns; gives
@@ -83,6 +83,53 @@ fn waiting(quiet: bool, is_piped: bool) -> String {
     assert_eq!(code, 3, "{seen}");
     assert!(!is_piped || fs::read(result).unwrap().is_empty());
     seen
+}
+
+/// A store whose segments are pipes keeps whoever reads them waiting, in the middle of its work.
+fn reading(line: &str, quiet: bool) -> String {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "table put S t a 1 --create").yes();
+    run(folder, "table put S u b 2").yes();
+    run(folder, "table snapshot create S keep").yes();
+    let segments = fs::read_dir(folder.join("S/segments")).unwrap().map(|it| it.unwrap().path());
+    let segments: Vec<_> = segments.collect();
+    assert!(segments.len() > 1, "{segments:?}");
+    for segment in &segments {
+        fs::remove_file(segment).unwrap();
+        mkfifoat(CWD, segment, Mode::RUSR | Mode::WUSR).unwrap();
+    }
+    let line = if quiet { format!("{line} --quiet") } else { line.to_owned() };
+    let program = command_in(folder, &line);
+    let ran = thread::spawn(move || on_terminal(80, program, None));
+    thread::sleep(Duration::from_millis(2_700));
+    assert!(!ran.is_finished(), "{line}");
+    let both = |path| File::options().read(true).write(true).open(path).unwrap();
+    let _ends: Vec<_> = segments.iter().map(both).collect();
+    let (code, seen) = ran.join().unwrap();
+    assert!(code > 1 && seen.contains("error: "), "{line}: {seen}");
+    seen
+}
+
+#[test]
+fn commands_that_read_much_show_that_they_work() {
+    let lines = [
+        ("table snapshot verify S keep", "reading every byte, 2s"),
+        ("table union S both t u", "table union, 2s"),
+        ("table delete-range S t --all", "table delete-range, 2s"),
+    ];
+    let runs =
+        lines.into_iter().flat_map(|(line, shown)| [false, true].map(|it| (line, shown, it)));
+    let runs: Vec<_> = runs
+        .map(|(line, shown, quiet)| {
+            let ran = thread::spawn(move || reading(line, quiet));
+            (line, shown, quiet, ran)
+        })
+        .collect();
+    for (line, shown, quiet, ran) in runs {
+        let seen = ran.join().unwrap();
+        assert_eq!(seen.contains(shown), !quiet, "{line}: {seen:?}");
+    }
 }
 
 #[test]

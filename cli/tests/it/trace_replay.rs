@@ -100,6 +100,13 @@ fn options_that_would_do_nothing_are_refused() {
     run(folder, "trace replay T --beside-index always").ended(2);
     run(folder, "trace replay T --store NEW --index always --objects-mib 84").yes();
     run(folder, "trace replay T --store NEW --collect").yes();
+    run(folder, "context export-irmin S I").yes();
+    let said = "--collect is of a store that may be changed, and I is one of Irmin, which is only read: leave it out\n";
+    for line in ["--store I", "--beside I", "--store NEWER --beside I"] {
+        let told = run(folder, &format!("trace replay T {line} --collect")).error(2, &[]);
+        assert_eq!(told, said, "{line}");
+    }
+    run(folder, "trace replay T --store I --beside S --collect").yes();
 }
 
 #[test]

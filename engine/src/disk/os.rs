@@ -120,8 +120,11 @@ impl OsDisk {
         if fs::symlink_metadata(&target).is_ok() {
             return Err(paths::exists(&other.shown(to)));
         }
-        if reflink(&source, &target).is_ok() {
-            return Ok(Linked::Reflink);
+        match reflink(&source, &target) {
+            Ok(true) => return Ok(Linked::Reflink),
+            Ok(false) => {}
+            // A link would meet it, and say that it was somebody's.
+            Err(error) => return Err(other.error("remove", to, error)),
         }
         match fs::hard_link(&source, &target) {
             Ok(()) => return Ok(Linked::HardLink),
@@ -154,16 +157,15 @@ fn create_new(path: &Path) -> io::Result<fs::File> {
     with_descriptor(|| options.open(path))
 }
 
-/// Clones `from` into a new file `to`, or leaves no such file.
+/// Clones `from` into a new file `to`, or leaves no such file; the error is that of a file that could not be removed.
 #[cfg(target_os = "linux")]
-fn reflink(from: &Path, to: &Path) -> io::Result<()> {
-    let source = with_descriptor(|| fs::File::open(from))?;
-    let target = create_new(to)?;
-    if let Err(error) = rustix::fs::ioctl_ficlone(&target, &source) {
-        fs::remove_file(to)?;
-        return Err(error.into());
+fn reflink(from: &Path, to: &Path) -> io::Result<bool> {
+    let Ok(source) = with_descriptor(|| fs::File::open(from)) else { return Ok(false) };
+    let Ok(target) = create_new(to) else { return Ok(false) };
+    if rustix::fs::ioctl_ficlone(&target, &source).is_ok() {
+        return Ok(true);
     }
-    Ok(())
+    fs::remove_file(to).map(|()| false)
 }
 
 /// Makes the folder `root` and those above it that are missing, each durable before what is in it. Gives the folders
@@ -220,8 +222,9 @@ fn sync_name(folder: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn reflink(_: &Path, _: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
+#[allow(clippy::unnecessary_wraps)] // as the other
+fn reflink(_: &Path, _: &Path) -> io::Result<bool> {
+    Ok(false)
 }
 
 impl Disk for OsDisk {

@@ -13,7 +13,7 @@ use varvite::{Error, Kind, Result};
 use super::scratch::Scratch;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
-use crate::progress::{Progress, Unit};
+use crate::progress::{self, Progress, Unit};
 use crate::store::context::{Folder, Foreign, commit, remove_new};
 use crate::store::folder::{Target, apart, disk, expect_no_dead_link};
 use crate::system::measure::peak_rss_bytes;
@@ -82,6 +82,16 @@ fn target(
     }
 }
 
+/// What is said of a target that was made with another shape.
+fn other_shape(arguments: &Migrate) -> Error {
+    Error::invalid(format!(
+        "{} has directories of another shape than {} is said to have: give --shape and --hash-bits as when it was made, or \
+         another folder",
+        arguments.to.display(),
+        arguments.from.display()
+    ))
+}
+
 pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
     let source: Arc<dyn Disk> = disk(&arguments.from)?;
     apart(&arguments.from, &arguments.to)?;
@@ -99,6 +109,10 @@ pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
     choice.since = arguments.since.as_ref().map(|text| commit(&store, text)).transpose()?;
     drop(store);
     let (mut store, made) = target(&arguments.to, options.configuration)?;
+    if store.configuration() != options.configuration {
+        store.close()?;
+        return Err(other_shape(arguments).into());
+    }
     let mut bar = Progress::new("bytes passed", 1, Unit::Bytes);
     let done = irmin::migrate(source, &options, &mut store, &choice, &mut |done| {
         bar.set_total(done.end);
@@ -106,9 +120,14 @@ pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
         Ok(())
     });
     bar.finish();
+    let is_doubtful =
+        |error: &Error| error.kind() == Kind::Corrupt && arguments.foreign.has_shape();
+    let done = done.map_err(|error| {
+        if is_doubtful(&error) { error.with_advice(irmin::SHAPE_ADVICE) } else { error }
+    });
     let done = match (done, made) {
-        // Commits that are there are gone on with.
-        (Err(error), Some(target)) if store.stats().commits == 0 => {
+        // Commits that are there are gone on with, unless they may be of a shape that the source does not have.
+        (Err(error), Some(target)) if store.stats().commits == 0 || is_doubtful(&error) => {
             remove_new(store, target);
             return Err(error.into());
         }
@@ -172,7 +191,10 @@ pub fn export(arguments: &Export, format: Format) -> Outcome {
     let removed = scratch.finish();
     // What it wrote is gone with the scratch folder.
     let done = done.inspect_err(|_| made.give_up())?;
-    removed?;
+    if let Err(error) = removed {
+        // The store is whole.
+        progress::warn(&format!("{error}; the export is done, so it is of no use any more"));
+    }
     match format {
         Format::Json => print::json(&json!({
             "commits": done.commits, "objects": done.objects, "bytes": done.bytes,

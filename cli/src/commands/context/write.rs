@@ -484,7 +484,8 @@ pub fn merge(arguments: &MergeInto, format: Format) -> Outcome {
             check_branch_name(&store, branch)?;
             return say(branch, "would be forwarded", Some(&theirs), format);
         };
-        return match store.merge_commits(&ours, &theirs, limits, resolve)? {
+        let merged = store.merge_commits(&ours, &theirs, limits, resolve);
+        return match merged.map_err(raised_by_depth)? {
             Merge::Unchanged => say(branch, "unchanged", Some(&ours), format),
             Merge::FastForward => say(branch, "would be forwarded", Some(&theirs), format),
             Merge::Merged(_) => say(branch, "would be merged", None, format),
@@ -497,7 +498,8 @@ pub fn merge(arguments: &MergeInto, format: Format) -> Outcome {
     }
     let theirs = commit(&store, from)?;
     let info = arguments.info.commit_info(&[], &format!("merge {from} into {branch}"))?;
-    let outcome = store.merge_branch(name, &theirs, &info, limits, resolve)?;
+    let outcome = store.merge_branch(name, &theirs, &info, limits, resolve);
+    let outcome = outcome.map_err(raised_by_depth)?;
     let head = store.branch(name);
     store.close()?;
     match outcome {
@@ -505,6 +507,14 @@ pub fn merge(arguments: &MergeInto, format: Format) -> Outcome {
         Merge::FastForward => say(branch, "forwarded", head.as_ref(), format),
         Merge::Merged(commit) => say(branch, "merged", Some(&commit), format),
         Merge::Conflicts(merged) => conflicts(arguments, &merged.conflicts, format),
+    }
+}
+
+/// Says by which flag a limit is raised.
+fn raised_by_depth(error: Error) -> Error {
+    match error.detail().strip_suffix("commits: raise the limit") {
+        Some(what) => Error::invalid(format!("{what}commits: raise it with --depth")),
+        None => error,
     }
 }
 

@@ -11,9 +11,10 @@ use varvite::{
     SnapshotContent, SnapshotInfo, Table, TableOptions,
 };
 
-use crate::advice::{CREATE, RESTORE};
+use crate::advice::{CREATE, RESTORE, SNAPSHOT_DELETE};
 use crate::store::folder::Target;
 use crate::store::tables;
+use crate::system::volume;
 use crate::wheel;
 
 /// What heads are labelled with when nothing before them had a label.
@@ -57,8 +58,6 @@ pub struct Change {
     becomes_live: bool,
     /// The snapshot that tables which become live are taken from, if they are.
     pub taken_from: Option<String>,
-    /// Names of the tables that were made for it.
-    new_tables: Vec<String>,
     /// Where the store was made for this change, if it was.
     made: Option<Target>,
     /// What was said of the store when it was opened.
@@ -119,19 +118,25 @@ impl Change {
     /// The same to make a table, and the store if that is asked for.
     pub fn making(folder: &Path, making: &Making) -> Result<Change> {
         let change = Self::begin(folder, making, making.base.snapshot.as_deref())?;
-        let (Some(asked), Some(head)) =
-            (&making.base.snapshot, tables::heads(&change.session)?.pop())
-        else {
-            return Ok(change);
-        };
-        if *asked == head.1 {
-            return Ok(change);
+        match change.begins_from_the_newest(making.base.snapshot.as_deref()) {
+            Ok(()) => Ok(change),
+            Err(error) => {
+                change.give_up();
+                Err(error)
+            }
         }
-        Err(Error::invalid(format!(
-            "changes begin from the newest head, {}, which would be lost if one began from {asked}: leave \
-             --snapshot out, or take tables of {asked} back with {RESTORE}",
-            head.1
-        )))
+    }
+
+    /// `Invalid` where another state than the newest was asked for.
+    fn begins_from_the_newest(&self, asked: Option<&str>) -> Result<()> {
+        let Some(asked) = asked else { return Ok(()) };
+        match tables::heads(&self.session)?.pop() {
+            Some((_, head)) if head != asked => Err(Error::invalid(format!(
+                "changes begin from the newest head, {head}, which would be lost if one began from {asked}: leave \
+                 --snapshot out, or take tables of {asked} back with {RESTORE}"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The same; `otherwise` is the state when there is neither a live table nor a head.
@@ -174,15 +179,13 @@ impl Change {
         match begun {
             Ok(snapshot) => {
                 let becomes_live = is_live && !was_live && made.is_none();
-                let (taken_from, new_tables) = (None, Vec::new());
                 let change = Change {
                     told: session.warnings(),
                     session,
                     snapshot,
                     is_live,
                     becomes_live,
-                    taken_from,
-                    new_tables,
+                    taken_from: None,
                     made,
                 };
                 Ok(change)
@@ -208,8 +211,8 @@ impl Change {
 
     /// Whether there is a table called `name`.
     pub fn has(&self, name: &str) -> Result<bool> {
-        if self.is_live {
-            return Ok(self.session.live_tables()?.iter().any(|live| live == name));
+        if self.is_live && self.session.live_tables()?.iter().any(|live| live == name) {
+            return Ok(true);
         }
         Ok(self.snapshot.tables.iter().any(|table| table.name() == name))
     }
@@ -258,13 +261,13 @@ impl Change {
                 blob_min_bytes: blob_min,
                 ..TableOptions::default()
             };
-            let table = if self.becomes_live {
+            // Live with what comes into it, at once: a kill leaves no empty one, unless the store is as new.
+            let table = if self.is_live && self.made.is_none() {
                 self.session.load_table(name, options, LoadOrder::Sorted)?.finish()?
             } else {
                 self.session.create_table(name, options)?
             };
             self.snapshot.tables.push(table);
-            self.new_tables.push(name.to_owned());
             return Ok(self.snapshot.tables.last_mut().expect("just pushed"));
         }
         let table = self.existing(name)?;
@@ -368,7 +371,7 @@ impl Change {
 
     fn save_all(mut self, is_made: bool) -> Result<Saved> {
         let (mut saved, left) = (None, self.left()?);
-        if self.becomes_live {
+        if self.is_live {
             for table in self.snapshot.tables.iter_mut().filter(|table| !table.is_live()) {
                 wheel::during("saving", || self.session.publish(table))?;
             }
@@ -379,7 +382,8 @@ impl Change {
             let tables: Vec<&Table> = self.snapshot.tables.iter().collect();
             let Snapshot { label, payload, .. } = &self.snapshot;
             let content = SnapshotContent { label, payload, tables: &tables };
-            wheel::during("saving", || self.session.save_snapshot(&name, content))?;
+            let done = wheel::during("saving", || self.session.save_snapshot(&name, content));
+            done.map_err(|error| without_room(&self.session, heads.len(), error))?;
             for (_, older) in heads {
                 self.session.delete_snapshot(&older)?;
             }
@@ -397,22 +401,8 @@ impl Change {
         Ok(Saved { head: saved, left })
     }
 
-    /// Leaves everything as it was; a store that was made for this change goes again, and a live table into which
-    /// nothing came.
-    pub fn give_up(mut self) {
-        let is_empty = |table: &Table| table.stats().is_ok_and(|it| it.physical_entries == 0);
-        let is_new = |table: &&Table| self.new_tables.iter().any(|it| it == table.name());
-        let new_tables = self.snapshot.tables.iter().filter(is_new);
-        let empty: Vec<_> = new_tables
-            .filter(|table| is_empty(table))
-            .map(|table| table.name().to_owned())
-            .collect();
-        if self.is_live && !self.becomes_live && self.made.is_none() {
-            for name in &empty {
-                // What went wrong before is what is told.
-                let _ = self.drop_table(name);
-            }
-        }
+    /// Leaves everything as it was, but for what came into live tables; a store that was made for this change goes again.
+    pub fn give_up(self) {
         drop(self.snapshot);
         match self.made {
             Some(target) => tables::remove_new(self.session, target),
@@ -420,6 +410,14 @@ impl Change {
             None => drop(self.session.close()),
         }
     }
+}
+
+/// Names what gives room where the disk has none: a snapshot beside the state, of which there are so many heads.
+fn without_room(session: &Session, heads: usize, error: Error) -> Error {
+    if !volume::is_full(&error) || session.list_snapshots().is_ok_and(|all| all.len() <= heads) {
+        return error;
+    }
+    error.with_advice(&format!("free some space, as by {SNAPSHOT_DELETE}, and try again"))
 }
 
 /// `Missing` when snapshots have the table `name` that would be made: an empty one beside the one that was meant is what
@@ -462,6 +460,32 @@ mod tests {
         let making = Making { base, ..Making::default() };
         let refused = Change::begin_as(&folder, &making, None, false).map(|_| ()).unwrap_err();
         assert!(refused.detail().contains("has live tables"), "{refused}");
+    }
+
+    /// A kill between the two would leave it empty.
+    #[test]
+    fn a_table_that_is_made_is_live_with_what_comes_into_it() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path().join("s");
+        let live = Making { create: true, live: true, ..Making::default() };
+        let mut change = Change::making(&folder, &live).unwrap();
+        change.table("old", None, None).unwrap();
+        change.save().unwrap();
+        let seen = || {
+            let session = tables::open_read_only(&folder, SessionOptions::default()).unwrap();
+            session.live_tables().unwrap()
+        };
+        let mut change = Change::open(&folder, &Base::default()).unwrap();
+        let table = change.table("new", None, None).unwrap();
+        table.update(varvite::Batch::new().insert(b"k", b"v")).unwrap();
+        assert_eq!(seen(), ["old"]);
+        assert!(change.has("new").unwrap());
+        change.save().unwrap();
+        assert_eq!(seen(), ["new", "old"]);
+        let mut change = Change::open(&folder, &Base::default()).unwrap();
+        change.table("other", None, None).unwrap();
+        change.give_up();
+        assert_eq!(seen(), ["new", "old"]);
     }
 
     /// Somebody has moved the folder away and made another store in its place.

@@ -465,8 +465,9 @@ fn check_what_is_there(arguments: &Arguments, faces: (bool, bool)) -> Result<()>
         let place = place.map(|place| within(place, faces, part));
         place.is_some_and(|place| names.iter().any(|name| place.join(name).exists()))
     };
-    let has_context =
-        |place: Option<&Path>| faces.0 && has(place, "context", &["control", "store.control"]);
+    let has_context = |place: Option<&Path>| {
+        faces.0 && has(place, "context", &["control", "store.control", "store.pack"])
+    };
     let has_tables = |place| faces.1 && has(place, "tables", &["session"]);
     let is_made = |place: Option<&Path>| place.is_some_and(|place| !has_context(Some(place)));
     let makes_none = arguments.store.is_some() && !is_made(own) && !is_made(beside);
@@ -490,7 +491,14 @@ fn check_what_is_there(arguments: &Arguments, faces: (bool, bool)) -> Result<()>
             )));
         }
     }
-    if arguments.collect && ![own, beside].into_iter().any(|it| has_context(it) || has_tables(it)) {
+    let has_own = |place| faces.0 && has(place, "context", &["control"]);
+    if arguments.collect && ![own, beside].into_iter().any(|it| has_own(it) || has_tables(it)) {
+        if let Some(irmin) = [own, beside].into_iter().flatten().find(|it| has_context(Some(it))) {
+            return Err(Error::invalid(format!(
+                "--collect is of a store that may be changed, and {} is one of Irmin, which is only read: leave it out",
+                irmin.display()
+            )));
+        }
         return Err(Error::invalid(
             "--collect is of a store that was there before, and a new one does all that the trace does: leave it out",
         ));
