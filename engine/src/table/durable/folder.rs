@@ -244,7 +244,7 @@ pub fn remove(disk: &dyn Disk, is_held: &dyn Fn() -> Result<()>) -> Result<()> {
         let _ = made();
     }
     // So that no power cut leaves the mark alone beside log and checkpoint.
-    disk.sync_directory("")?;
+    sync_names(disk, "")?;
     is_held()?;
     disk.rename(SESSION, &mark())?;
     // Before anything goes: else a power cut could bring back a session without its files.
