@@ -70,7 +70,10 @@ impl Noted {
         let marks: Vec<_> = MARKS.iter().filter_map(|name| files.remove(*name)).collect();
         files.into_values().for_each(Own::remove);
         for folder in folders.iter().rev() {
-            let _ = std::fs::remove_dir(root.join(folder));
+            // Where it stays, with somebody's file, what was removed from it goes durably before the marks do.
+            if std::fs::remove_dir(root.join(folder)).is_err() {
+                let _ = self.disk.sync_directory(folder);
+            }
         }
         let _ = self.disk.sync_directory("");
         marks.into_iter().for_each(Own::remove);

@@ -250,19 +250,20 @@ pub fn position_after(file: &dyn File, identity: u64, before: u64) -> Result<Opt
 }
 
 /// How many records seem to lie behind `end`, where the records of a file end: their heads are those of this
-/// place, so they were written here, but what they were written after is not there. For whoever tells what
-/// was lost.
-pub fn count_behind(file: &dyn File, identity: u64, end: u64) -> Result<u64> {
+/// place, so they were written here, but what they were written after is not there. And where the first of them
+/// is that is not the one at `end` itself. For whoever tells what was lost.
+pub fn count_behind(file: &dyn File, identity: u64, end: u64) -> Result<(u64, Option<u64>)> {
     let mut window = Window::new(file, file.len()?);
-    let (mut next, mut count) = (end, 0);
+    let (mut next, mut count, mut first) = (end, 0, None);
     while next.saturating_add(HEAD as u64) <= window.file_end {
         // No record is empty, and most of what is behind an end is zeros.
         let may_be = window.at(next, HEAD)?.get(8..12).is_some_and(|length| length != [0; 4]);
         let head = if may_be { window.head(identity, next)? } else { None };
         count += u64::from(head.is_some());
+        first = first.or(head.as_ref().map(|_| next).filter(|next| *next > end));
         next += head.map_or(1, |head| HEAD as u64 + u64::from(head.length));
     }
-    Ok(count)
+    Ok((count, first))
 }
 
 /// How many bytes there are behind `end`, where the records of a file end, up to the last that is not zero: of a record

@@ -20,6 +20,9 @@ const PIECE: u64 = 4_096;
 /// A power cut takes it in such pieces.
 const SECTOR: usize = 512;
 
+/// No longer one is known by zeros, which somebody else may keep for the same purpose.
+const ZEROS_MAX: u64 = 16 << 20;
+
 /// See the module.
 #[derive(Debug)]
 pub struct Reserve {
@@ -163,7 +166,7 @@ fn look(disk: &dyn Disk, path: &str) -> Result<Held> {
 }
 
 /// Whether a file begins as a reserve does, or is as a power cut leaves one, which is never synced: short, or with zeros in
-/// place of some of it.
+/// place of some of it. Reads no more than [`ZEROS_MAX`].
 fn is_ours(file: &dyn File) -> Result<bool> {
     let mut piece_read = [0; PIECE as usize];
     let mut at = 0;
@@ -178,6 +181,9 @@ fn is_ours(file: &dyn File) -> Result<bool> {
         let (found, expected) = (&piece_read[..read], piece(at, PIECE));
         if at == 0 && found.starts_with(SAID) {
             return Ok(true);
+        }
+        if at == 0 && file.len()? > ZEROS_MAX {
+            return Ok(false);
         }
         let mut sectors = found.chunks(SECTOR).zip(expected.chunks(SECTOR));
         let is_left =
@@ -280,6 +286,20 @@ mod tests {
             reserve.keep(50_000).unwrap();
             assert_eq!(sim.bytes("reserve").unwrap(), b"mine");
             assert!(!reserve.is_whole());
+        }
+    }
+
+    /// As somebody may keep it for the day of the full disk.
+    #[test]
+    fn many_zeros_are_not_taken_for_it() {
+        for (bytes, is_ours) in [(ZEROS_MAX, true), (ZEROS_MAX + 1, false)] {
+            let disk: Arc<dyn Disk> = SimDisk::new(1);
+            let file = disk.open("reserve", Mode::Create, Access::Buffered).unwrap();
+            file.set_len(bytes).unwrap();
+            assert_eq!(is_there(&*disk, "reserve").unwrap(), is_ours);
+            let reserve = Reserve::new(&disk, "reserve");
+            assert_eq!(reserve.let_go(), is_ours);
+            assert_eq!(disk.exists("reserve").unwrap(), !is_ours);
         }
     }
 

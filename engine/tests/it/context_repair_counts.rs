@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use varvite::context::{CommitHash, CommitInfo, Index, Options, RepairedContext, Store};
+use varvite::context::{
+    CommitHash, CommitInfo, Durability, Index, Options, RepairedContext, Store,
+};
 use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, SimDisk};
 
@@ -227,5 +229,45 @@ fn a_batch_that_was_cut_off_is_told_and_no_damage() {
     for image in images {
         let (found, _) = repair(&image, None).unwrap();
         assert!(!found.is_whole() && found.unfinished.is_empty(), "{found:?}");
+    }
+}
+
+/// Where nothing syncs the commits, no batch says that those before it were ever durable, and still a kill loses none.
+#[test]
+fn whole_commits_behind_a_damaged_one_that_no_sync_has_passed_are_kept() {
+    let disk = SimDisk::new(9);
+    let made = Options {
+        index: Index::Minimal,
+        durability: Durability::Written,
+        seed: Some(9),
+        ..Options::default()
+    };
+    let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, made).unwrap();
+    let name = packs(&disk).pop().unwrap();
+    let mut ends = Vec::new();
+    for block in 0..12 {
+        say(&mut store, None, &["a"], block);
+        ends.push(disk.bytes(&name).unwrap().len());
+    }
+    let killed = disk.crash(Crash::Process);
+    drop(store);
+    assert!(ends.is_sorted_by(|before, after| before < after), "{ends:?}");
+    // The last batch but one is the last that anything is behind. A head is no part of what it is before.
+    for (batch, at) in [(5, 4), (5, 40), (10, 4), (10, 40)] {
+        let image = flipped(&killed, &name, ends[batch - 1] + at);
+        let (found, target) = repair(&image, None).unwrap();
+        let place = format!("{batch}, {at}: {found:?}");
+        let whole = if at < 28 { 12 } else { 11 };
+        assert!(found.commits == whole && !found.is_whole(), "{place}");
+        assert!(found.unfinished.is_empty() && !found.damage.is_empty(), "{place}");
+        let log = open(&target, Options::default()).unwrap().log(20).unwrap();
+        assert_eq!(log.len() as u64, whole, "{place}");
+    }
+    for at in [4, 40] {
+        let (found, _) = repair(&flipped(&killed, &name, ends[10] + at), None).unwrap();
+        assert!(
+            found.commits == 11 && found.is_whole() && found.unfinished.len() == 1,
+            "{found:?}"
+        );
     }
 }

@@ -16,6 +16,7 @@ mod manifests; // golden manifests and session files, and what is refused in spi
 mod sim_disk; // what the simulated disk adds: crashes and faults
 
 mod archive_above; // what stays above of chunks in the lower folder, which recent commits need
+mod archive_returns; // commits of an archive that have again what older ones had
 mod backup; // live tables of one moment in another folder: crashes, faults, refusals, what is copied
 mod batch_ranges; // ranges that a batch deletes among other operations; batches that are joined
 mod beside; // readers, checks and inspections at every call of a writer, and the other way round

@@ -551,3 +551,59 @@ fn an_opening_of_a_session_of_snapshots_begins_no_log_file() {
         assert_eq!(count(&disk, Log::Synced), 0);
     }
 }
+
+/// The opening has read all of it. What is no longer there when a table is opened was acknowledged.
+#[test]
+fn a_table_is_not_opened_from_a_log_that_has_lost_updates_since_the_session_was() {
+    let sim = SimDisk::new(1);
+    create(&sim, Log::Synced);
+    for number in 0..5 {
+        let (session, mut table) = open(&sim, Log::Synced);
+        insert(&mut table, number, 50);
+        drop((table, session));
+    }
+    let session = Session::open(Arc::clone(&sim) as Arc<dyn Disk>, options(Log::Synced)).unwrap();
+    let files = sim.list("log").unwrap();
+    let path = format!("log/{}", files[files.len() / 2]);
+    let whole = sim.bytes(&path).unwrap();
+    let zeros = vec![0; whole.len() - 32];
+    for lost in [[&whole[..32], &zeros].concat(), whole[..32].to_vec()] {
+        sim.damage(&path, lost).unwrap();
+        let error = session.open_table("t", &OpenTable::default()).unwrap_err();
+        assert!(error.kind() == Kind::Corrupt && error.to_string().contains(&path), "{error}");
+        assert_eq!(session.open_all(&OpenTable::default()).unwrap_err().kind(), Kind::Corrupt);
+    }
+    sim.damage(&path, whole).unwrap();
+    let table = session.open_table("t", &OpenTable::default()).unwrap();
+    assert_eq!(table.iter().count(), 5);
+}
+
+/// A checkpoint does without the one file of many, which is the moment at which the loss is seen.
+#[test]
+fn a_file_that_has_lost_updates_when_it_is_joined_is_warned_of() {
+    let sim = SimDisk::new(1);
+    let session = Session::create(Arc::clone(&sim) as _, options(Log::Synced)).unwrap();
+    for name in ["t", "u"] {
+        drop(session.create_table(name, TableOptions::default()).unwrap());
+    }
+    session.close().unwrap();
+    for _ in 0..12 {
+        let session = Session::open(Arc::clone(&sim) as _, options(Log::Synced)).unwrap();
+        insert(&mut session.open_table("u", &OpenTable::default()).unwrap(), 1, 50);
+        session.sync_log().unwrap();
+    }
+    let (session, mut table) = open(&sim, Log::Synced);
+    let files = sim.list("log").unwrap();
+    let path = format!("log/{}", files[files.len() / 2]);
+    let whole = sim.bytes(&path).unwrap();
+    sim.damage(&path, whole[..32].to_vec()).unwrap();
+    for number in 0..3 {
+        insert(&mut table, number, 50);
+    }
+    drop(table);
+    let handle = session.clone();
+    session.close().unwrap();
+    let warned = handle.warnings();
+    assert!(warned.len() == 1 && warned[0].contains(&path), "{warned:?}");
+    assert!(sim.exists(&path).unwrap());
+}

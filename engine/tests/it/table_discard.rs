@@ -132,6 +132,10 @@ fn a_session_whose_mark_may_not_be_durable_stays() {
             break;
         }
         failed += 1;
+        if disk.exists("session").unwrap() {
+            // An opening to write makes the names durable before it counts on them.
+            assert!(disk.exists("in-doubt.tmp").unwrap(), "sync {n}");
+        }
         // The host makes one in its place, which it may do if there is none, and dies before that stands.
         let is_free = Session::open_read_only(Arc::clone(&disk), options(Log::None)).is_err();
         for at in 1..12 {
@@ -177,12 +181,22 @@ fn files_of_the_host_with_names_like_marks_stay() {
 /// Wherever it ends, what is left is the session, whole, or reads as none, and one is made again there.
 #[test]
 fn a_crash_at_any_call_leaves_no_session_that_looks_damaged() {
+    ends_anywhere(false);
+    // The file that says so of log and checkpoint has the room of the reserve.
+    ends_anywhere(true);
+}
+
+fn ends_anywhere(is_full: bool) {
     let (mut whole, mut nothing) = (0, 0);
     for n in 1.. {
         let sim = SimDisk::new(n);
         let disk = Arc::clone(&sim) as Arc<dyn Disk>;
         let session = made(&disk, Log::Synced);
         sim.kill_at(n);
+        if is_full {
+            assert!(disk.exists("reserve").unwrap());
+            sim.fail_at(1, Fault::Space);
+        }
         let outcome = session.discard();
         let is_over = !sim.is_dead();
         for (crash, image) in sim.crash_images(4, 4) {

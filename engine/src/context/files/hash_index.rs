@@ -487,7 +487,11 @@ impl HashIndex {
 
     pub(crate) fn warn(&mut self, warning: String) {
         let is_of_index = warning.starts_with("the index");
-        self.warnings.push(if is_of_index { advising_rebuild(&warning) } else { warning });
+        let warning = if is_of_index { advising_rebuild(&warning) } else { warning };
+        // What is tried again and again says so once.
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
     }
 
     /// Where a commit is that the tables could not be asked for, if a search has passed it, and between

@@ -236,7 +236,9 @@ impl Store {
             let state = match &live {
                 Some(live) => match tip.write_above(&self.pack, &mut writer, &live.marks, &row) {
                     // It is moved to make room.
-                    Err(error) if error.is_no_space() && !writer.poisoned => {
+                    Err(error) if live::is_full(&error, &writer) => {
+                        // What the others refer to may be in it, so that is made up for as soon as can be.
+                        writer.needed_bytes = None;
                         index.warn(format!(
                             "there was no room above for what recent commits need of a chunk, which they read in the \
                              lower folder: {error}"

@@ -498,21 +498,26 @@ impl Writer {
         pack: &Pack,
         write: impl FnOnce(&mut Writer, Option<&Barrier<'_>>) -> Result<T>,
     ) -> Result<T> {
-        if self.control.index == Index::Always {
-            // It may lead to an old object that no commit had when chunks moved last.
-            self.live = None;
-        }
         let mut collection = self.collection.take();
         let horizon = self.control.horizon.commit;
         let barrier = match &collection {
             Some(collection) => Some(collection.barrier(pack)),
-            None if self.is_archive() => Some(Barrier::of_archive(pack, horizon)),
+            // The index may lead to an old object that no commit had when chunks moved last.
+            None if self.is_archive() => {
+                let marked = self.live.as_ref().map(|live| live.edge);
+                Some(Barrier::of_archive(pack, horizon, marked))
+            }
             None => (horizon > 0).then(|| Barrier::below(pack, horizon)),
         };
         let outcome = write(self, barrier.as_ref());
         let roots = barrier.map(Barrier::into_roots).unwrap_or_default();
         let kept = collection.as_mut().map_or(Ok(()), |collection| collection.keep(&roots));
         self.collection = collection;
+        if let Some(live) = &mut self.live
+            && roots.iter().try_for_each(|root| live.marks.add(*root)).is_err()
+        {
+            self.live = None;
+        }
         kept.and(outcome)
     }
 

@@ -237,15 +237,21 @@ fn clear(disk: &dyn Disk) -> Result<()> {
 pub fn remove(disk: &dyn Disk, is_held: &dyn Fn() -> Result<()>) -> Result<()> {
     is_held()?;
     // It says that log and checkpoint are nothing. A full disk may have no room for it, and then they go all the same.
-    let _ = disk.open(&paths::half_copied(), Mode::Create, Access::Buffered);
+    let made = || disk.open(&paths::half_copied(), Mode::Create, Access::Buffered).map(drop);
+    if made().is_err_and(|error| error.is_no_space()) && reserve::is_there(disk, RESERVE)? {
+        is_held()?;
+        absent(disk.remove(RESERVE))?;
+        let _ = made();
+    }
     // So that no power cut leaves the mark alone beside log and checkpoint.
-    disk.sync_directory("")?;
+    sync_names(disk, "")?;
     is_held()?;
     disk.rename(SESSION, &mark())?;
     // Before anything goes: else a power cut could bring back a session without its files.
     disk.sync_directory("").inspect_err(|_| {
         // Nobody knows which of the names the power leaves: all of it stays, by the one that it had.
         let _ = disk.rename(&mark(), SESSION);
+        tell_doubt(disk);
     })?;
     remove_all(disk, is_held)
 }

@@ -186,8 +186,8 @@ pub struct LiveTables {
     makes_room: AtomicBool,
     /// Nobody has looked yet whether the session before left it whole.
     is_unseen: AtomicBool,
-    /// Many files of the log were to become one, and there was no room for that.
-    had_no_room: AtomicBool,
+    /// Why many files of the log did not become one, if they were to, and whether it was for want of room.
+    not_joined: Mutex<Option<(Error, bool)>>,
     /// Held alone by whoever gives records of the log other places, and together by those who read them.
     places: RwLock<()>,
     /// The live tables are as another session copied them, until something is written.
@@ -350,7 +350,7 @@ impl LiveTables {
             reserve_bytes: AtomicU64::new(0),
             makes_room: AtomicBool::new(false),
             is_unseen: AtomicBool::new(is_unseen),
-            had_no_room: AtomicBool::new(false),
+            not_joined: Mutex::new(None),
             places: RwLock::new(()),
             is_copy: AtomicBool::new(is_copy),
         })
@@ -381,10 +381,16 @@ impl LiveTables {
         state.entries.iter().filter_map(damage).chain(waits).collect()
     }
 
-    /// That there are many short log files, and no room to make one of them.
+    /// That there are many short log files, and no room to make one of them, or what else kept them from it.
     fn warning_of_short_files(&self) -> Option<String> {
-        let log = self.log.as_ref().filter(|_| self.had_no_room.load(Ordering::Acquire))?;
-        let short = log.short_files();
+        let not_joined = lock(&self.not_joined);
+        let (error, is_no_space) = not_joined.as_ref()?;
+        if !is_no_space {
+            return Some(format!(
+                "files of the log were to become one, and all of them stay: {error}"
+            ));
+        }
+        let short = self.log.as_ref()?.short_files();
         (short > SHORT_FILES_MAX).then(|| {
             format!(
                 "the log has {short} files of sessions that ended soon, and there was no room to make one of them: free \

@@ -70,6 +70,16 @@ impl LogFile {
         LogEnd { file: self.number, position: self.end }
     }
 
+    /// `Corrupt` when it was scanned again, and has lost records since it was found.
+    pub fn expect_all(&self, scanned: &Scanned) -> Result<()> {
+        let at = scanned.end.offset;
+        if at >= self.end.offset {
+            return Ok(());
+        }
+        let path = paths::log_file(self.number);
+        Err(Error::corrupt(&path, at, "the records that were read at the opening", "fewer"))
+    }
+
     /// With those in blob files.
     fn bytes(&self) -> u64 {
         self.end.offset.saturating_add(self.blob_bytes)

@@ -499,7 +499,7 @@ pub fn salvage(
         Err(error) if error.kind() == Kind::Io => return Err(error),
         Err(_) => (0, 0),
         Ok(file) => (
-            append::count_behind(&*file, own, end.offset)?,
+            append::count_behind(&*file, own, end.offset)?.0,
             append::unfinished_bytes(&*file, end.offset)?,
         ),
     };

@@ -32,9 +32,11 @@ impl<'a> Barrier<'a> {
     }
 
     /// The same in an archive: what is in the lower folder alone is written again where it is wanted, so that recent commits
-    /// need nothing from there.
-    pub(crate) fn of_archive(pack: &'a Pack, edge: u64) -> Barrier<'a> {
-        Barrier { is_archive: true, ..Barrier::below(pack, edge) }
+    /// need nothing from there. What is older than `marked` will have to stay above, if that is given.
+    pub(crate) fn of_archive(pack: &'a Pack, edge: u64, marked: Option<u64>) -> Barrier<'a> {
+        let roots = marked.map(|_| RefCell::default());
+        let edge = marked.map_or(edge, |marked| marked.max(edge));
+        Barrier { is_archive: true, roots, ..Barrier::below(pack, edge) }
     }
 
     /// While one marks that keeps all from `edge` on.
@@ -54,7 +56,7 @@ impl<'a> Barrier<'a> {
 
     /// Whether the object at `offset` may be referred to, which then stays, and is no worse than another.
     pub(crate) fn allows(&self, offset: u64) -> Result<bool> {
-        Ok(self.is_there(offset)? && !(self.is_archive && self.pack.is_only_below(offset)))
+        Ok(!(self.is_archive && self.pack.is_only_below(offset)) && self.is_there(offset)?)
     }
 
     fn is_there(&self, offset: u64) -> Result<bool> {

@@ -8,7 +8,7 @@ use crate::error::Result;
 #[derive(Debug)]
 pub(crate) struct Live {
     epoch: u64,
-    edge: u64,
+    pub(crate) edge: u64,
     /// The chunk of that commit.
     pub(crate) line: u64,
     kept: Vec<u64>,
@@ -19,8 +19,8 @@ pub(crate) struct Live {
 
 impl Live {
     /// Of the commits from `edge` on, and `kept`, in chunks from that on which begins at `base`. What an earlier call has
-    /// found does as well, if it was of no newer commit: what came since refers to nothing else that is old, but where
-    /// somebody commits a tree of before.
+    /// found does as well, if it was of no newer commit: what came since refers to nothing else that is old, but what was
+    /// told to its marks, and where somebody commits a tree of before.
     pub(crate) fn of(
         pack: &Pack,
         (epoch, before): (u64, Option<Live>),
@@ -36,7 +36,8 @@ impl Live {
                 && live.line == line
                 && live.kept == kept
         });
-        if let Some(found) = found {
+        if let Some(mut found) = found {
+            found.marks.go_down_to(pack, base)?;
             return Ok(found);
         }
         let mut marks = Marks::begin(pack, edge, &kept)?;

@@ -71,7 +71,8 @@ impl Pack {
     /// say nothing of damage. Reads the control file.
     pub(super) fn has_moved(&self, chunk: &Chunk, offset: u64) -> bool {
         // Where that cannot be told, the bytes count.
-        self.reread_places(self.swaps.load(Ordering::Acquire)).is_ok()
+        let reread = self.reread_places(self.swaps.load(Ordering::Acquire));
+        reread.err().is_none_or(|error| error.kind() == Kind::Io)
             && self.chunk(offset).is_none_or(|now| {
                 let above = now.above.as_ref().map(|above| above.state);
                 ![Some(now.state), above].contains(&Some(chunk.state))
@@ -79,13 +80,19 @@ impl Pack {
     }
 
     /// Whether chunks are other files than when `before` was the number of swaps: then another thread has
-    /// seen to it, or this one reads the control file. `Missing` when the store was cleared since.
+    /// seen to it, or this one reads the control file. `Missing` when the store was cleared since, `Io` when
+    /// that file cannot be read.
     fn reread_places(&self, before: u64) -> Result<bool> {
         let _alone = lock(&self.rereading);
         if self.swaps.load(Ordering::Acquire) != before {
             return Ok(true);
         }
-        let Ok(control) = Control::read(self.files.disk()) else { return Ok(false) };
+        let control = match Control::read(self.files.disk()) {
+            // It may say that the file was replaced, so a file that is not there may not be lost.
+            Err(error) if error.kind() == Kind::Io => return Err(error),
+            Err(_) => return Ok(false),
+            Ok(control) => control,
+        };
         let chunks = self.chunks();
         let Some(first) = chunks.first().filter(|_| control.store == self.store) else {
             return Ok(false);

@@ -15,9 +15,10 @@ use crate::context::files::control::{Row, State};
 use crate::context::files::pack::Pack;
 use crate::context::files::paths;
 use crate::context::files::sparse::SparseFile;
+use crate::context::options::Index;
 use crate::context::store::tip::{Tip, Writer};
 use crate::disk::remove_quietly;
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 
 /// A file above is written anew once less than one in so many of its records is needed.
 const NEEDED: u64 = 2;
@@ -26,6 +27,11 @@ const NEEDED: u64 = 2;
 /// before it is looked at again: that takes a read of all that is needed.
 const CHUNKS: u64 = 4;
 const TIMES: u64 = 2;
+
+/// Whether there was no room for a file that nothing depends on.
+pub(super) fn is_full(error: &Error, writer: &Writer) -> bool {
+    error.is_no_space() && !writer.poisoned
+}
 
 impl Tip {
     /// Writes what is needed of the chunk of `row` to a file above, of which nothing is named yet: durable when this returns
@@ -59,8 +65,25 @@ impl Tip {
         Ok(())
     }
 
-    /// The same for one chunk, read from the file of `chunk`; its name is not durable.
+    /// The same for one chunk, read from the file of `chunk`; its name is not durable. On a full disk what is kept there
+    /// for reading goes first.
     fn copy_needed(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        marks: &Marks,
+        chunk: &Arc<Chunk>,
+        row: &Row,
+    ) -> Result<SparseFile> {
+        match self.copy_once(pack, writer, marks, chunk, row) {
+            Err(error) if is_full(&error, writer) && pack.evicted_hashes.give_up() => {
+                self.copy_once(pack, writer, marks, chunk, row)
+            }
+            copied => copied,
+        }
+    }
+
+    fn copy_once(
         &self,
         pack: &Pack,
         writer: &mut Writer,
@@ -110,7 +133,11 @@ impl Tip {
         if most.is_some_and(|most| above(writer) <= most) {
             return Ok(());
         }
-        live.marks.go_down_to(pack, 0)?;
+        if let Err(error) = live.marks.go_down_to(pack, 0) {
+            // Else each call would read all of that again, to find the same.
+            writer.needed_bytes = Some(above(writer));
+            return Err(error);
+        }
         let rows = writer.control.chunks.clone();
         let (mut fresh, mut failed) = (Vec::new(), None);
         for row in rows.into_iter().filter(|row| row.state.is_lower() && row.number < live.line) {
@@ -127,7 +154,9 @@ impl Tip {
             let named = self.name_above(writer).and_then(|()| self.put_above(pack, writer, &fresh));
             named.inspect_err(|_| fresh.iter().for_each(|row| self.drop_above(writer, row)))?;
         }
-        writer.needed_bytes = Some(above(writer));
+        // Where a file found no room, the next call tries again.
+        let is_full = failed.as_ref().is_some_and(Error::is_no_space);
+        writer.needed_bytes = (!is_full).then(|| above(writer));
         failed.map_or(Ok(()), Err)
     }
 
@@ -149,12 +178,19 @@ impl Tip {
             match ChunkReader::expect_all(pack, above) {
                 Ok(there) => {
                     let (mut needed, mut lacks, mut next) = (0, false, chunk.base);
-                    while let Some((offset, _)) = marks.kept_from(chunk, next) {
+                    let mut unneeded = there.iter().filter(|record| record.1).count();
+                    while let Some((offset, is_object)) = marks.kept_from(chunk, next) {
                         needed += 1;
-                        lacks |= there.binary_search_by_key(&offset, |record| record.0).is_err();
+                        match there.binary_search_by_key(&offset, |record| record.0) {
+                            Ok(place) => unneeded -= usize::from(is_object && there[place].1),
+                            Err(_) => lacks = true,
+                        }
                         next = offset + 1;
                     }
-                    if !lacks && needed * NEEDED > there.len() as u64 {
+                    // The index would lead a commit to an object of which the file says that it is there with all that it
+                    // refers to, which the others may have no more.
+                    let is_led = writer.control.index == Index::Always && unneeded > 0;
+                    if !(lacks || is_led) && needed * NEEDED > there.len() as u64 {
                         return Ok(row.state);
                     }
                     source = if lacks { chunk } else { above };

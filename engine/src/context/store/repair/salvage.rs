@@ -42,6 +42,12 @@ impl Records {
         }
     }
 
+    /// Whether there is any from `offset` on.
+    pub(super) fn go_on_from(&self, offset: u64) -> bool {
+        self.commits.range(offset..).next().is_some()
+            || self.references.range(offset..).next().is_some()
+    }
+
     /// Takes the record that may begin with `bytes`, if it is one of a commit or of a branch. Returns its length.
     fn take_if(
         &mut self,

@@ -624,7 +624,7 @@ impl Wreck {
         let file = self.pack.files.get(chunk)?;
         let damaged = salvage::whole(&*file, (chunk.identity, self.store, chunk.base), into)?;
         if let Some((first, last)) = damaged {
-            if let Some((end, told)) = self.cut_off(chunk, &*file)? {
+            if let Some((end, told)) = self.cut_off(chunk, &*file, into)? {
                 self.unfinished.insert(told);
                 // An opening would remove them, and so some of what they need may be lost.
                 into.commits.retain(|offset, _| *offset < chunk.base + end);
@@ -644,8 +644,14 @@ impl Wreck {
     }
 
     /// Where the last chunk ends, and what is to be said of bytes behind it that the next opening would have removed, as a
-    /// check passes over them: neither the control file nor a batch behind them says that they were ever durable.
-    fn cut_off(&self, chunk: &Arc<Chunk>, file: &dyn File) -> Result<Option<(u64, String)>> {
+    /// check passes over them: neither the control file nor a batch behind them says that they were ever durable, and no
+    /// batch behind them has a commit.
+    fn cut_off(
+        &self,
+        chunk: &Arc<Chunk>,
+        file: &dyn File,
+        found: &Records,
+    ) -> Result<Option<(u64, String)>> {
         let Some(control) = self.control.as_ref().filter(|_| !self.has_older_control) else {
             return Ok(None);
         };
@@ -658,8 +664,10 @@ impl Wreck {
             Err(error) => return Err(error),
         };
         let known = (control.checkpoint.chunk, control.checkpoint.position.offset);
-        let is_known = known > (chunk.number, end);
-        if is_known {
+        // Commits that nobody has synced do not say so, and a kill loses none of them.
+        let (_, behind) = append::count_behind(file, chunk.identity, end)?;
+        let is_more = behind.is_some_and(|place| found.go_on_from(chunk.base + place));
+        if known > (chunk.number, end) || is_more {
             return Ok(None);
         }
         let bytes = append::unfinished_bytes(file, end)?;

@@ -7,15 +7,14 @@
 
 use super::steps::kept_max_of;
 use super::{LiveTableMap, LiveTables, SHORT_FILES_MAX};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::order;
 use crate::order::BTreeMap;
-use crate::sync::{Ordering, lock};
+use crate::sync::lock;
 use crate::table::durable::log::{LogFile, LogWriter, scan, short_run};
 use crate::table::durable::log_copy::LogCopy;
 use crate::table::durable::log_record::{LogPoint, LogRecord};
 use crate::table::durable::snapshot::NamedSegments;
-use crate::table::shared::paths;
 
 /// Where each table that needs a part of the log begins to.
 type Begins = BTreeMap<u64, LogPoint>;
@@ -123,7 +122,8 @@ impl LiveTables {
             Ok(places) => places,
             // Where the session is sound nothing names the new file, and the log is as it was. A later session tries again.
             Err(error) if self.store.is_sound() => {
-                self.had_no_room.store(error.is_no_space(), Ordering::Release);
+                let is_no_space = error.is_no_space();
+                *lock(&self.not_joined) = Some((error, is_no_space));
                 log.remove_joined(number);
                 return self.write(before, next_id, named);
             }
@@ -189,16 +189,8 @@ impl LiveTables {
                     }
                     Ok(())
                 })?;
-            if scanned.end != file.end {
-                // The file is all that has them, so it stays.
-                let (path, at) = (paths::log_file(file.number), scanned.end.offset);
-                return Err(Error::corrupt(
-                    &path,
-                    at,
-                    "the records that were read at the opening",
-                    "fewer",
-                ));
-            }
+            // Else the file is all that has them, so it stays.
+            file.expect_all(&scanned)?;
         }
         let end = copy.finish()?.position;
         places.to = order::map(points.iter().copied().zip(copy.points()));

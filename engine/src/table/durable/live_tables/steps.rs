@@ -14,7 +14,7 @@ use super::{LiveTable, LiveTableMap, LiveTables, TableState, record_bytes, writt
 use crate::cache::Charge;
 use crate::error::{Kind, Result};
 use crate::order::BTreeMap;
-use crate::sync::{Ordering, try_lock};
+use crate::sync::{Ordering, lock, try_lock};
 use crate::table::durable::checkpoint::{LiveRecord, ShapeCut};
 use crate::table::durable::log::{LogFile, LogWriter, bytes_of, short_run};
 use crate::table::durable::log_record::LogPoint;
@@ -303,7 +303,8 @@ impl LiveTables {
             }
         }
         behind.reverse();
-        self.had_no_room.store(false, Ordering::Release);
+        // What was found damaged stays so.
+        lock(&self.not_joined).take_if(|(_, is_no_space)| *is_no_space);
         let (begun, count, removed) = (log.logged(), behind.len() as u64, steps.removed);
         *steps = CheckpointSteps { begun, count, behind, removed, ..CheckpointSteps::default() };
         self.is_owed.store(true, Ordering::Release);
