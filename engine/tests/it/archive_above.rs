@@ -10,7 +10,7 @@ use varvite::{Kind, Result};
 
 use crate::context_archive::{self, holds, made, open, options, packs};
 use crate::context_attach::copies;
-use crate::context_repair::{flipped, with};
+use crate::context_repair::{flipped, repair, with};
 
 const BLOCKS: u16 = 120;
 
@@ -368,6 +368,55 @@ fn a_call_for_a_newer_commit_keeps_what_that_needs() {
         let store = open(&upper, sized(index, None)).unwrap();
         for block in 115..BLOCKS {
             read_all(&store, &commits[usize::from(block)], block).unwrap();
+        }
+    }
+}
+
+/// The files of what stays above, with the chunk below of each.
+fn parts_above(upper: &SimDisk) -> Vec<(String, String)> {
+    let names = packs(upper).into_iter().filter(|name| name.matches('-').count() == 2);
+    names.map(|name| (name.clone(), format!("{}.pack", name.rsplit_once('-').unwrap().0))).collect()
+}
+
+/// What is damaged below, or lost, and is above as well, costs a repair nothing: the store reads it above, and so does it.
+#[test]
+fn a_repair_takes_what_is_damaged_below_from_above() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, commits) = blocks(index);
+        let lower = SimDisk::new(2);
+        let mut store = open(&upper, sized(index, Some(&lower))).unwrap();
+        store.archive(&commits[100], u64::MAX).unwrap();
+        store.close().unwrap();
+        let parts = parts_above(&upper);
+        let (part, name) = &parts[parts.len() / 2];
+        let bytes = lower.bytes(name).unwrap();
+        let length = bytes.len();
+        let mut images: Vec<_> =
+            (0..length).step_by(149).map(|place| flipped(&lower, name, place)).collect();
+        let cut = [33, length / 2, length - 1];
+        images.extend(cut.map(|cut| with(&lower, name, Some(bytes[..cut].to_vec()))));
+        images.push(with(&lower, name, Some(vec![0; length])));
+        images.push(with(&lower, name, None));
+        let count = images.len();
+        for (number, image) in images.into_iter().enumerate() {
+            let what = format!("{index:?}, {name}, {number} of {count}");
+            let (found, target) = repair(&upper, Some(&image)).unwrap();
+            assert!(!found.is_whole(), "{what}: {found:?}");
+            let told = [found.damage, found.missing].concat();
+            assert!(told.iter().any(|it| it.contains(&**name)), "{what}: {told:?}");
+            let needed = |commit: &CommitHash| {
+                commits[100..].contains(commit) || [commits[21], commits[33]].contains(commit)
+            };
+            let lost: Vec<_> = found.lost.iter().filter_map(|lost| lost.commit).collect();
+            assert!(!lost.iter().any(needed), "{what}: {told:?}, {lost:?}");
+            assert_eq!(found.last_commit, commits.last().copied(), "{what}");
+            assert_eq!((found.branches, found.branches_may_be_older), (2, false), "{what}: {part}");
+            let store = open(&target, Options::default()).unwrap();
+            for (block, commit) in commits.iter().enumerate() {
+                if needed(commit) {
+                    read_all(&store, commit, block as u16).unwrap();
+                }
+            }
         }
     }
 }
