@@ -2,6 +2,7 @@
 //! from below, and nothing depends on it: damaged, lost or never made, all is read below.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use varvite::context::{CommitHash, CommitInfo, Index, Keep, Options, Store};
 use varvite::disk::Disk;
@@ -11,6 +12,7 @@ use varvite::{Kind, Result};
 use crate::context_archive::{self, holds, made, open, options, packs};
 use crate::context_attach::copies;
 use crate::context_repair::{flipped, repair, with};
+use crate::hooked_disk::{Call, HookedDisk};
 
 const BLOCKS: u16 = 120;
 
@@ -419,4 +421,72 @@ fn a_repair_takes_what_is_damaged_below_from_above() {
             }
         }
     }
+}
+
+/// A file above whose pages were read before it was damaged: a commit that takes over what another handle has finds it below.
+#[test]
+fn a_commit_of_another_handles_tree_finds_below_what_is_damaged_above() {
+    let large = |lower| Options { chunk_bytes: 30_000, ..sized(Index::Minimal, lower) };
+    let upper = SimDisk::new(9);
+    let disk = Arc::clone(&upper) as Arc<dyn Disk>;
+    let mut store = Store::create(disk, large(None)).unwrap();
+    let mut commits: Vec<CommitHash> = Vec::new();
+    for block in 0..BLOCKS {
+        commits.push(next(&mut store, commits.last(), block).unwrap());
+    }
+    store.close().unwrap();
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, large(Some(&lower))).unwrap();
+    assert!(store.archive(&commits[110], u64::MAX).unwrap() > 0);
+    store.close().unwrap();
+    let mut looks = 0;
+    for (name, _) in parts_above(&upper) {
+        let bytes = upper.bytes(&name).unwrap();
+        for cut in (40..bytes.len()).step_by(1_000) {
+            let image = upper.crash(Crash::Process);
+            let mut store = open(&image, large(Some(&lower))).unwrap();
+            // The mapping of the file, and a page of it.
+            store.checkout(&commits[111]).unwrap().find(&path(41)).unwrap();
+            store.checkout(&commits[111]).unwrap().find(&path(5)).unwrap();
+            image.damage(&name, &bytes[..cut]).unwrap();
+            let disk = Arc::clone(&image) as Arc<dyn Disk>;
+            let reader = Store::open_read_only(disk, large(Some(&lower))).unwrap();
+            let mut tree = reader.checkout(&commits[112]).unwrap();
+            tree.add(&["block"], b"other").unwrap();
+            tree.remove(&path(3)).unwrap();
+            let info = CommitInfo::new(&[commits[119]], 120, "a", "b");
+            let taken = store.commit(&mut tree, &info);
+            let taken = taken.unwrap_or_else(|error| panic!("{name}, {cut}: {error}"));
+            let found = store.checkout(&taken).unwrap().find(&path(5)).unwrap();
+            assert_eq!(found, Some(value(5)), "{name}, {cut}");
+            looks += 1;
+        }
+    }
+    assert!(looks > 5, "{looks}");
+}
+
+/// Its file is asked for once, and not at each read, with the control file each time.
+#[test]
+fn a_file_above_that_is_lost_is_asked_for_once() {
+    let (upper, commits) = blocks(Index::Minimal);
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, sized(Index::Minimal, Some(&lower))).unwrap();
+    store.archive(&commits[100], u64::MAX).unwrap();
+    store.close().unwrap();
+    let parts = parts_above(&upper);
+    parts.iter().for_each(|(name, _)| upper.remove(name).unwrap());
+    let opens = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&opens);
+    let counted = HookedDisk::new(Arc::clone(&upper) as _, move |call, path| {
+        let is_asked = path == "control" || path.matches('-').count() == 2;
+        seen.fetch_add(u64::from(matches!(call, Call::Open(_)) && is_asked), SeqCst);
+    });
+    let with = Options { pages_bytes: 0, objects_bytes: 0, ..sized(Index::Minimal, Some(&lower)) };
+    let store = Store::open(counted, with).unwrap();
+    opens.store(0, SeqCst);
+    for block in 100..BLOCKS {
+        read_all(&store, &commits[usize::from(block)], block).unwrap();
+    }
+    let opens = opens.load(SeqCst) as usize;
+    assert!(opens <= 2 * parts.len(), "{opens} of {} files", parts.len());
 }
