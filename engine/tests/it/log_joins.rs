@@ -183,9 +183,10 @@ fn short_updates_of_a_table_with_segments_write_no_segment() {
     assert_eq!(counted(&table(&open(&disk, Log::Synced), "t0").unwrap()), 30);
 }
 
-/// The sessions that go before leave a log over its limit: short files of `u`, one update of `t`, and long files of `v`.
+/// The sessions that go before leave a log over its limit: short files of `u`, one update of `t`, and long files of `v`,
+/// which needs none of them once it goes on, since each of its updates fills its write buffer.
 fn over_its_limit(disk: &Arc<impl Disk + 'static>) {
-    create(disk, &["u".to_owned(), "v".to_owned()], Log::Synced);
+    create(disk, &["u".to_owned()], Log::Synced);
     for _ in 0..5 {
         let session = open(disk, Log::Synced);
         add_one(&mut table(&session, "u").unwrap()).unwrap();
@@ -195,6 +196,8 @@ fn over_its_limit(disk: &Arc<impl Disk + 'static>) {
         let session = open(disk, Log::Synced);
         if number == 0 {
             add_one(&mut session.create_table("t", counting()).unwrap()).unwrap();
+            let small = TableOptions { write_buffer_bytes: 300, ..TableOptions::default() };
+            drop(session.create_table("v", small).unwrap());
         }
         let mut busy = table(&session, "v").unwrap();
         for part in 0..7 {
@@ -207,25 +210,41 @@ fn over_its_limit(disk: &Arc<impl Disk + 'static>) {
 
 fn insert(table: &mut Table, number: u64) {
     table.update(Batch::new().insert(&number.to_be_bytes(), &[7; 470])).unwrap();
+    while table.work(u64::MAX).unwrap() > 0 {}
 }
 
 /// What a table has in memory, and was written out, is not taken for newer than what was written out of it.
 #[test]
 fn what_was_written_out_before_files_became_one_is_there_after_the_next_checkpoints() {
-    for more in (5..90).step_by(5) {
-        let disk = MemoryDisk::seeded(1);
-        over_its_limit(&disk);
-        let session = open(&disk, Log::Synced);
-        let [resting, mut busy] = ["t", "v"].map(|name| table(&session, name).unwrap());
-        (0..more).for_each(|number| insert(&mut busy, 1_000 + number));
-        assert_eq!(counted(&resting), 1);
-        drop((resting, busy));
-        session.close().unwrap();
-        let session = open(&disk, Log::Synced);
-        let counts = ["u", "t"].map(|name| counted(&table(&session, name).unwrap()));
-        assert_eq!(counts, [5, 1], "after {more} more");
-        assert_eq!(table(&session, "v").unwrap().iter().count() as u64, 35 + more);
+    let disk = MemoryDisk::seeded(1);
+    over_its_limit(&disk);
+    let before = disk.list("log").unwrap();
+    let session = open(&disk, Log::Synced);
+    let [resting, mut busy] = ["t", "v"].map(|name| table(&session, name).unwrap());
+    let mut number = 1_000;
+    let is_there = |name: &String| disk.exists(&format!("log/{name}")).unwrap();
+    while before.iter().any(is_there) {
+        insert(&mut busy, number);
+        number += 1;
+        assert!(number < 1_050, "no checkpoint");
     }
+    let joined = disk.list("log").unwrap()[0].clone();
+    // The next checkpoints come with the next log files.
+    let checkpoint = disk.bytes("checkpoint").unwrap();
+    for _ in 0..30 {
+        insert(&mut busy, number);
+        number += 1;
+    }
+    assert_ne!(disk.bytes("checkpoint").unwrap(), checkpoint);
+    assert_eq!(counted(&resting), 1);
+    drop((resting, busy));
+    session.close().unwrap();
+    // Nobody has opened `u`, so what it needs of five files was made one.
+    assert_eq!(disk.list("log").unwrap()[0], joined);
+    let session = open(&disk, Log::Synced);
+    let counts = ["u", "t"].map(|name| counted(&table(&session, name).unwrap()));
+    assert_eq!(counts, [5, 1]);
+    assert_eq!(table(&session, "v").unwrap().iter().count() as u64, number - 1_000 + 35);
 }
 
 /// A file that is no longer as the opening found it is not taken for all that there is, and stays.
@@ -328,7 +347,7 @@ fn a_crash_while_files_become_one_loses_and_repeats_nothing() {
 #[test]
 fn a_failure_while_files_become_one_loses_and_repeats_nothing() {
     let mut failed = 0;
-    for fault in [Fault::Write, Fault::Sync, Fault::Space] {
+    for fault in [Fault::Read, Fault::Open, Fault::Write, Fault::Sync, Fault::Space] {
         for at in 1.. {
             let sim = with_short_files(at, Log::Synced);
             sim.fail_at(at, fault);
