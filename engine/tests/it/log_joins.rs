@@ -10,7 +10,7 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Fault, SimDisk};
 use varvite::disk::{Disk, Mode};
 use varvite::table::check::check;
-use varvite::{Batch, Log, MergeOperator, OpenTable, Session, Table, TableOptions, Verify};
+use varvite::{Batch, Kind, Log, MergeOperator, OpenTable, Session, Table, TableOptions, Verify};
 
 use crate::hooked_disk::{Call, HookedDisk};
 use crate::random::Random;
@@ -266,6 +266,28 @@ fn a_file_that_ends_early_when_it_is_joined_stays() {
     let session = open(&sim, Log::Synced);
     let counts = ["t0", "t1", "t2", "t3"].map(|name| counted(&table(&session, name).unwrap()));
     assert_eq!(counts, [4, 4, 4, 5]);
+}
+
+/// A table is opened long after the session was, and its log is read again then.
+#[test]
+fn a_file_that_ends_early_when_a_table_is_opened_is_damaged() {
+    let sim = with_short_files(1, Log::Synced);
+    let session = open(&sim, Log::Synced);
+    let files = sim.list("log").unwrap();
+    let path = format!("log/{}", files[files.len() / 2]);
+    let whole = sim.bytes(&path).unwrap();
+    let zeros = vec![0; whole.len() - 32];
+    sim.damage(&path, [&whole[..32], &zeros].concat()).unwrap();
+    let opened: Vec<_> = (0..4).map(|number| table(&session, &format!("t{number}"))).collect();
+    let errors: Vec<_> = opened.into_iter().filter_map(Result::err).collect();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(
+        errors[0].kind() == Kind::Corrupt && errors[0].to_string().contains(&path),
+        "{errors:?}"
+    );
+    sim.damage(&path, whole).unwrap();
+    let counts = ["t0", "t1", "t2", "t3"].map(|name| counted(&table(&session, name).unwrap()));
+    assert_eq!(counts, [4; 4]);
 }
 
 /// Short files of four tables, four updates each: as many as the first update of the next session makes one of.

@@ -70,6 +70,16 @@ impl LogFile {
         LogEnd { file: self.number, position: self.end }
     }
 
+    /// `Corrupt` unless a read of it came to `end`, where it ended when it was read or written before: what is behind a bad
+    /// record is not read, and this file is all that has it.
+    pub fn expect_read(&self, end: Position) -> Result<()> {
+        if end.offset >= self.end.offset {
+            return Ok(());
+        }
+        let expected = format_args!("records up to byte {}", self.end.offset);
+        Err(Error::corrupt(&paths::log_file(self.number), end.offset, expected, "less"))
+    }
+
     /// With those in blob files.
     fn bytes(&self) -> u64 {
         self.end.offset.saturating_add(self.blob_bytes)

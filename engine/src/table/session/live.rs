@@ -208,9 +208,10 @@ impl Session {
                 let wanted = replays.iter().any(|replay| file.is_needed(replay.id, replay.from));
                 if wanted {
                     let (disk, identity) = (&*self.store.disk, self.store.identity);
-                    scan(disk, identity, file.number, |at, payload| {
+                    let scanned = scan(disk, identity, file.number, |at, payload| {
                         self.replay_record(&mut replays, &places, at, payload)
                     })?;
+                    file.expect_read(scanned.end)?;
                 }
             }
         }

@@ -7,7 +7,7 @@
 
 use super::steps::kept_max_of;
 use super::{LiveTableMap, LiveTables, SHORT_FILES_MAX};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::order;
 use crate::order::BTreeMap;
 use crate::sync::{Ordering, lock};
@@ -15,7 +15,6 @@ use crate::table::durable::log::{LogFile, LogWriter, scan, short_run};
 use crate::table::durable::log_copy::LogCopy;
 use crate::table::durable::log_record::{LogPoint, LogRecord};
 use crate::table::durable::snapshot::NamedSegments;
-use crate::table::shared::paths;
 
 /// Where each table that needs a part of the log begins to.
 type Begins = BTreeMap<u64, LogPoint>;
@@ -189,16 +188,7 @@ impl LiveTables {
                     }
                     Ok(())
                 })?;
-            if scanned.end != file.end {
-                // The file is all that has them, so it stays.
-                let (path, at) = (paths::log_file(file.number), scanned.end.offset);
-                return Err(Error::corrupt(
-                    &path,
-                    at,
-                    "the records that were read at the opening",
-                    "fewer",
-                ));
-            }
+            file.expect_read(scanned.end)?;
         }
         let end = copy.finish()?.position;
         places.to = order::map(points.iter().copied().zip(copy.points()));
