@@ -28,7 +28,7 @@ fn counting() -> TableOptions {
     small.with_operator(MergeOperator::add_u64())
 }
 
-fn create(disk: &Arc<impl Disk + 'static>, names: &[String], log: Log) {
+pub fn create(disk: &Arc<impl Disk + 'static>, names: &[String], log: Log) {
     let session = Session::create(Arc::clone(disk) as Arc<dyn Disk>, options(log)).unwrap();
     for name in names {
         drop(session.create_table(name, counting()).unwrap());
@@ -36,16 +36,16 @@ fn create(disk: &Arc<impl Disk + 'static>, names: &[String], log: Log) {
     session.close().unwrap();
 }
 
-fn names(count: usize) -> Vec<String> {
+pub fn names(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("t{number}")).collect()
 }
 
-fn table(session: &Session, name: &str) -> varvite::Result<Table> {
+pub fn table(session: &Session, name: &str) -> varvite::Result<Table> {
     session.open_table(name, &OpenTable::default())
 }
 
 /// What is added twice is seen.
-fn add_one(table: &mut Table) -> varvite::Result<()> {
+pub fn add_one(table: &mut Table) -> varvite::Result<()> {
     table.update(Batch::new().upsert(b"count", &1_u64.to_le_bytes()))
 }
 
@@ -60,7 +60,7 @@ fn log_bytes(disk: &MemoryDisk) -> (usize, usize) {
     (names.len(), names.iter().map(length).sum())
 }
 
-fn assert_sound(disk: &Arc<dyn Disk>, place: &str) {
+pub fn assert_sound(disk: &Arc<dyn Disk>, place: &str) {
     let report = check(disk, |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(report.findings, Vec::new(), "{place}");
     assert!(report.log_unfinished.is_none(), "{place}: {:?}", report.log_unfinished);
@@ -303,6 +303,14 @@ fn with_short_files(seed: u64, log: Log) -> Arc<SimDisk> {
     sim
 }
 
+/// The one that the next session gives the file that takes the place of others.
+pub fn next_log_file(disk: &dyn Disk) -> String {
+    let names = disk.list("log").unwrap();
+    let number = |name: &String| u64::from_str_radix(name.strip_suffix(".log")?, 16).ok();
+    let last = names.iter().filter_map(number).max().unwrap();
+    format!("log/{:016x}.log", last + 1)
+}
+
 /// Two of the tables are updated, once or twice; how often for certain, and whether the session was closed.
 fn update_two(sim: &Arc<SimDisk>, log: Log) -> ([u64; 2], bool) {
     let mut done = [0; 2];
@@ -336,6 +344,7 @@ fn a_crash_while_files_become_one_loses_and_repeats_nothing() {
         let mut kills = 0;
         for at in 1.. {
             let sim = with_short_files(at, log);
+            let joined = next_log_file(&*sim);
             sim.kill_at(at);
             let (least, is_closed) = update_two(&sim, log);
             assert_eq!(is_closed, !sim.is_dead());
@@ -344,6 +353,9 @@ fn a_crash_while_files_become_one_loses_and_repeats_nothing() {
                 let shared = Arc::clone(&image) as Arc<dyn Disk>;
                 let report = check(&shared, |_| ControlFlow::Continue(())).unwrap();
                 assert_eq!(report.findings, Vec::new(), "{place}");
+                // No acknowledged update was ever in the new file alone.
+                let of_joined = report.log_unfinished.filter(|it| it.file == joined);
+                assert_eq!(of_joined, None, "{place}");
                 assert_counts(&image, least, log, &place);
                 for round in 0..10 {
                     let session = open(&image, log);

@@ -163,8 +163,6 @@ impl LiveTables {
         }
         points.retain(|point| places.has(point));
         let mut copy = LogCopy::in_folder(&self.store, number, points.iter().copied())?;
-        // Its first record says what it is. After a crash no other may be there without it.
-        copy.finish()?;
         let (mut tables, mut blobs) = (BTreeMap::<u64, (u64, u64)>::new(), BTreeMap::new());
         let mut bytes = Vec::new();
         for file in files {
