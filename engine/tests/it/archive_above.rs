@@ -474,7 +474,9 @@ fn a_file_above_that_is_lost_is_asked_for_once() {
     store.archive(&commits[100], u64::MAX).unwrap();
     store.close().unwrap();
     let parts = parts_above(&upper);
-    parts.iter().for_each(|(name, _)| upper.remove(name).unwrap());
+    for (name, _) in &parts {
+        upper.remove(name).unwrap();
+    }
     let opens = Arc::new(AtomicU64::new(0));
     let seen = Arc::clone(&opens);
     let counted = HookedDisk::new(Arc::clone(&upper) as _, move |call, path| {

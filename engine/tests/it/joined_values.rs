@@ -90,7 +90,7 @@ fn what_a_range_took_out_of_segments_is_known_where_its_update_gets_another_plac
         assert_sound(&(Arc::clone(&disk) as Arc<dyn Disk>), "joined");
         let entries = table(&open_short(), "cut").unwrap().iter().map(Result::unwrap).count();
         assert_eq!(entries, 200 - 130 + 1, "opens: {opens}");
-        let mut bytes = disk.bytes(&joined).unwrap().to_vec();
+        let mut bytes = disk.bytes(&joined).unwrap();
         let end = bytes.len();
         bytes[100..end].fill(0xA5);
         disk.replace(&joined, bytes).unwrap();
