@@ -584,6 +584,14 @@ impl AppendFile {
         Ok(append)
     }
 
+    /// The bytes of a file that has `header` and a first record.
+    pub fn begun(header: Header, first: impl FnOnce(&mut Encoder)) -> Result<Vec<u8>> {
+        let mut append = AppendFile { header, ..Self::standing_in("") };
+        append.pushed = append.header.encode().to_vec();
+        append.push_with(first)?;
+        Ok(append.pushed)
+    }
+
     /// Opens the file at `path` for appending and calls `each` with position and payload of every
     /// record from `from` on, up to where the file is durable. A tail that a crash left half written is
     /// cut, and what is found is durable afterwards: what no record says was synced is written again,

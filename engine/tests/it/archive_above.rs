@@ -2,6 +2,7 @@
 //! from below, and nothing depends on it: damaged, lost or never made, all is read below.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use varvite::context::{CommitHash, CommitInfo, Index, Keep, Options, Store};
 use varvite::disk::Disk;
@@ -10,7 +11,8 @@ use varvite::{Kind, Result};
 
 use crate::context_archive::{self, holds, made, open, options, packs};
 use crate::context_attach::copies;
-use crate::context_repair::{flipped, with};
+use crate::context_repair::{flipped, repair, with};
+use crate::hooked_disk::{Call, HookedDisk};
 
 const BLOCKS: u16 = 120;
 
@@ -370,4 +372,123 @@ fn a_call_for_a_newer_commit_keeps_what_that_needs() {
             read_all(&store, &commits[usize::from(block)], block).unwrap();
         }
     }
+}
+
+/// The files of what stays above, with the chunk below of each.
+fn parts_above(upper: &SimDisk) -> Vec<(String, String)> {
+    let names = packs(upper).into_iter().filter(|name| name.matches('-').count() == 2);
+    names.map(|name| (name.clone(), format!("{}.pack", name.rsplit_once('-').unwrap().0))).collect()
+}
+
+/// What is damaged below, or lost, and is above as well, costs a repair nothing: the store reads it above, and so does it.
+#[test]
+fn a_repair_takes_what_is_damaged_below_from_above() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, commits) = blocks(index);
+        let lower = SimDisk::new(2);
+        let mut store = open(&upper, sized(index, Some(&lower))).unwrap();
+        store.archive(&commits[100], u64::MAX).unwrap();
+        store.close().unwrap();
+        let parts = parts_above(&upper);
+        let (part, name) = &parts[parts.len() / 2];
+        let bytes = lower.bytes(name).unwrap();
+        let length = bytes.len();
+        let mut images: Vec<_> =
+            (0..length).step_by(149).map(|place| flipped(&lower, name, place)).collect();
+        let cut = [33, length / 2, length - 1];
+        images.extend(cut.map(|cut| with(&lower, name, Some(bytes[..cut].to_vec()))));
+        images.push(with(&lower, name, Some(vec![0; length])));
+        images.push(with(&lower, name, None));
+        let count = images.len();
+        for (number, image) in images.into_iter().enumerate() {
+            let what = format!("{index:?}, {name}, {number} of {count}");
+            let (found, target) = repair(&upper, Some(&image)).unwrap();
+            assert!(!found.is_whole(), "{what}: {found:?}");
+            let told = [found.damage, found.missing].concat();
+            assert!(told.iter().any(|it| it.contains(&**name)), "{what}: {told:?}");
+            let needed = |commit: &CommitHash| {
+                commits[100..].contains(commit) || [commits[21], commits[33]].contains(commit)
+            };
+            let lost: Vec<_> = found.lost.iter().filter_map(|lost| lost.commit).collect();
+            assert!(!lost.iter().any(needed), "{what}: {told:?}, {lost:?}");
+            assert_eq!(found.last_commit, commits.last().copied(), "{what}");
+            assert_eq!((found.branches, found.branches_may_be_older), (2, false), "{what}: {part}");
+            let store = open(&target, Options::default()).unwrap();
+            for (block, commit) in commits.iter().enumerate() {
+                if needed(commit) {
+                    read_all(&store, commit, block as u16).unwrap();
+                }
+            }
+        }
+    }
+}
+
+/// A file above whose pages were read before it was damaged: a commit that takes over what another handle has finds it below.
+#[test]
+fn a_commit_of_another_handles_tree_finds_below_what_is_damaged_above() {
+    let large = |lower| Options { chunk_bytes: 30_000, ..sized(Index::Minimal, lower) };
+    let upper = SimDisk::new(9);
+    let disk = Arc::clone(&upper) as Arc<dyn Disk>;
+    let mut store = Store::create(disk, large(None)).unwrap();
+    let mut commits: Vec<CommitHash> = Vec::new();
+    for block in 0..BLOCKS {
+        commits.push(next(&mut store, commits.last(), block).unwrap());
+    }
+    store.close().unwrap();
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, large(Some(&lower))).unwrap();
+    assert!(store.archive(&commits[110], u64::MAX).unwrap() > 0);
+    store.close().unwrap();
+    let mut looks = 0;
+    for (name, _) in parts_above(&upper) {
+        let bytes = upper.bytes(&name).unwrap();
+        for cut in (40..bytes.len()).step_by(1_000) {
+            let image = upper.crash(Crash::Process);
+            let mut store = open(&image, large(Some(&lower))).unwrap();
+            // The mapping of the file, and a page of it.
+            store.checkout(&commits[111]).unwrap().find(&path(41)).unwrap();
+            store.checkout(&commits[111]).unwrap().find(&path(5)).unwrap();
+            image.damage(&name, &bytes[..cut]).unwrap();
+            let disk = Arc::clone(&image) as Arc<dyn Disk>;
+            let reader = Store::open_read_only(disk, large(Some(&lower))).unwrap();
+            let mut tree = reader.checkout(&commits[112]).unwrap();
+            tree.add(&["block"], b"other").unwrap();
+            tree.remove(&path(3)).unwrap();
+            let info = CommitInfo::new(&[commits[119]], 120, "a", "b");
+            let taken = store.commit(&mut tree, &info);
+            let taken = taken.unwrap_or_else(|error| panic!("{name}, {cut}: {error}"));
+            let found = store.checkout(&taken).unwrap().find(&path(5)).unwrap();
+            assert_eq!(found, Some(value(5)), "{name}, {cut}");
+            looks += 1;
+        }
+    }
+    assert!(looks > 5, "{looks}");
+}
+
+/// Its file is asked for once, and not at each read, with the control file each time.
+#[test]
+fn a_file_above_that_is_lost_is_asked_for_once() {
+    let (upper, commits) = blocks(Index::Minimal);
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, sized(Index::Minimal, Some(&lower))).unwrap();
+    store.archive(&commits[100], u64::MAX).unwrap();
+    store.close().unwrap();
+    let parts = parts_above(&upper);
+    for (name, _) in &parts {
+        upper.remove(name).unwrap();
+    }
+    let opens = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&opens);
+    let counted = HookedDisk::new(Arc::clone(&upper) as _, move |call, path| {
+        let is_asked = path == "control" || path.matches('-').count() == 2;
+        seen.fetch_add(u64::from(matches!(call, Call::Open(_)) && is_asked), SeqCst);
+    });
+    let with = Options { pages_bytes: 0, objects_bytes: 0, ..sized(Index::Minimal, Some(&lower)) };
+    let store = Store::open(counted, with).unwrap();
+    opens.store(0, SeqCst);
+    for block in 100..BLOCKS {
+        read_all(&store, &commits[usize::from(block)], block).unwrap();
+    }
+    let opens = opens.load(SeqCst) as usize;
+    assert!(opens <= 2 * parts.len(), "{opens} of {} files", parts.len());
 }

@@ -10,7 +10,7 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Fault, SimDisk};
 use varvite::disk::{Disk, Mode};
 use varvite::table::check::check;
-use varvite::{Batch, Log, MergeOperator, OpenTable, Session, Table, TableOptions, Verify};
+use varvite::{Batch, Kind, Log, MergeOperator, OpenTable, Session, Table, TableOptions, Verify};
 
 use crate::hooked_disk::{Call, HookedDisk};
 use crate::random::Random;
@@ -28,7 +28,7 @@ fn counting() -> TableOptions {
     small.with_operator(MergeOperator::add_u64())
 }
 
-fn create(disk: &Arc<impl Disk + 'static>, names: &[String], log: Log) {
+pub fn create(disk: &Arc<impl Disk + 'static>, names: &[String], log: Log) {
     let session = Session::create(Arc::clone(disk) as Arc<dyn Disk>, options(log)).unwrap();
     for name in names {
         drop(session.create_table(name, counting()).unwrap());
@@ -36,16 +36,16 @@ fn create(disk: &Arc<impl Disk + 'static>, names: &[String], log: Log) {
     session.close().unwrap();
 }
 
-fn names(count: usize) -> Vec<String> {
+pub fn names(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("t{number}")).collect()
 }
 
-fn table(session: &Session, name: &str) -> varvite::Result<Table> {
+pub fn table(session: &Session, name: &str) -> varvite::Result<Table> {
     session.open_table(name, &OpenTable::default())
 }
 
 /// What is added twice is seen.
-fn add_one(table: &mut Table) -> varvite::Result<()> {
+pub fn add_one(table: &mut Table) -> varvite::Result<()> {
     table.update(Batch::new().upsert(b"count", &1_u64.to_le_bytes()))
 }
 
@@ -60,7 +60,7 @@ fn log_bytes(disk: &MemoryDisk) -> (usize, usize) {
     (names.len(), names.iter().map(length).sum())
 }
 
-fn assert_sound(disk: &Arc<dyn Disk>, place: &str) {
+pub fn assert_sound(disk: &Arc<dyn Disk>, place: &str) {
     let report = check(disk, |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(report.findings, Vec::new(), "{place}");
     assert!(report.log_unfinished.is_none(), "{place}: {:?}", report.log_unfinished);
@@ -183,9 +183,10 @@ fn short_updates_of_a_table_with_segments_write_no_segment() {
     assert_eq!(counted(&table(&open(&disk, Log::Synced), "t0").unwrap()), 30);
 }
 
-/// The sessions that go before leave a log over its limit: short files of `u`, one update of `t`, and long files of `v`.
+/// The sessions that go before leave a log over its limit: short files of `u`, one update of `t`, and long files of `v`,
+/// which needs none of them once it goes on, since each of its updates fills its write buffer.
 fn over_its_limit(disk: &Arc<impl Disk + 'static>) {
-    create(disk, &["u".to_owned(), "v".to_owned()], Log::Synced);
+    create(disk, &["u".to_owned()], Log::Synced);
     for _ in 0..5 {
         let session = open(disk, Log::Synced);
         add_one(&mut table(&session, "u").unwrap()).unwrap();
@@ -195,6 +196,8 @@ fn over_its_limit(disk: &Arc<impl Disk + 'static>) {
         let session = open(disk, Log::Synced);
         if number == 0 {
             add_one(&mut session.create_table("t", counting()).unwrap()).unwrap();
+            let small = TableOptions { write_buffer_bytes: 300, ..TableOptions::default() };
+            drop(session.create_table("v", small).unwrap());
         }
         let mut busy = table(&session, "v").unwrap();
         for part in 0..7 {
@@ -207,25 +210,41 @@ fn over_its_limit(disk: &Arc<impl Disk + 'static>) {
 
 fn insert(table: &mut Table, number: u64) {
     table.update(Batch::new().insert(&number.to_be_bytes(), &[7; 470])).unwrap();
+    while table.work(u64::MAX).unwrap() > 0 {}
 }
 
 /// What a table has in memory, and was written out, is not taken for newer than what was written out of it.
 #[test]
 fn what_was_written_out_before_files_became_one_is_there_after_the_next_checkpoints() {
-    for more in (5..90).step_by(5) {
-        let disk = MemoryDisk::seeded(1);
-        over_its_limit(&disk);
-        let session = open(&disk, Log::Synced);
-        let [resting, mut busy] = ["t", "v"].map(|name| table(&session, name).unwrap());
-        (0..more).for_each(|number| insert(&mut busy, 1_000 + number));
-        assert_eq!(counted(&resting), 1);
-        drop((resting, busy));
-        session.close().unwrap();
-        let session = open(&disk, Log::Synced);
-        let counts = ["u", "t"].map(|name| counted(&table(&session, name).unwrap()));
-        assert_eq!(counts, [5, 1], "after {more} more");
-        assert_eq!(table(&session, "v").unwrap().iter().count() as u64, 35 + more);
+    let disk = MemoryDisk::seeded(1);
+    over_its_limit(&disk);
+    let before = disk.list("log").unwrap();
+    let session = open(&disk, Log::Synced);
+    let [resting, mut busy] = ["t", "v"].map(|name| table(&session, name).unwrap());
+    let mut number = 1_000;
+    let is_there = |name: &String| disk.exists(&format!("log/{name}")).unwrap();
+    while before.iter().any(is_there) {
+        insert(&mut busy, number);
+        number += 1;
+        assert!(number < 1_050, "no checkpoint");
     }
+    let joined = disk.list("log").unwrap()[0].clone();
+    // The next checkpoints come with the next log files.
+    let checkpoint = disk.bytes("checkpoint").unwrap();
+    for _ in 0..30 {
+        insert(&mut busy, number);
+        number += 1;
+    }
+    assert_ne!(disk.bytes("checkpoint").unwrap(), checkpoint);
+    assert_eq!(counted(&resting), 1);
+    drop((resting, busy));
+    session.close().unwrap();
+    // Nobody has opened `u`, so what it needs of five files was made one.
+    assert_eq!(disk.list("log").unwrap()[0], joined);
+    let session = open(&disk, Log::Synced);
+    let counts = ["u", "t"].map(|name| counted(&table(&session, name).unwrap()));
+    assert_eq!(counts, [5, 1]);
+    assert_eq!(table(&session, "v").unwrap().iter().count() as u64, number - 1_000 + 35);
 }
 
 /// A file that is no longer as the opening found it is not taken for all that there is, and stays.
@@ -249,6 +268,28 @@ fn a_file_that_ends_early_when_it_is_joined_stays() {
     assert_eq!(counts, [4, 4, 4, 5]);
 }
 
+/// A table is opened long after the session was, and its log is read again then.
+#[test]
+fn a_file_that_ends_early_when_a_table_is_opened_is_damaged() {
+    let sim = with_short_files(1, Log::Synced);
+    let session = open(&sim, Log::Synced);
+    let files = sim.list("log").unwrap();
+    let path = format!("log/{}", files[files.len() / 2]);
+    let whole = sim.bytes(&path).unwrap();
+    let zeros = vec![0; whole.len() - 32];
+    sim.damage(&path, [&whole[..32], &zeros].concat()).unwrap();
+    let opened: Vec<_> = (0..4).map(|number| table(&session, &format!("t{number}"))).collect();
+    let errors: Vec<_> = opened.into_iter().filter_map(Result::err).collect();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(
+        errors[0].kind() == Kind::Corrupt && errors[0].to_string().contains(&path),
+        "{errors:?}"
+    );
+    sim.damage(&path, whole).unwrap();
+    let counts = ["t0", "t1", "t2", "t3"].map(|name| counted(&table(&session, name).unwrap()));
+    assert_eq!(counts, [4; 4]);
+}
+
 /// Short files of four tables, four updates each: as many as the first update of the next session makes one of.
 fn with_short_files(seed: u64, log: Log) -> Arc<SimDisk> {
     let sim = SimDisk::new(seed);
@@ -260,6 +301,14 @@ fn with_short_files(seed: u64, log: Log) -> Arc<SimDisk> {
         session.sync_log().unwrap();
     }
     sim
+}
+
+/// The one that the next session gives the file that takes the place of others.
+pub fn next_log_file(disk: &dyn Disk) -> String {
+    let names = disk.list("log").unwrap();
+    let number = |name: &String| u64::from_str_radix(name.strip_suffix(".log")?, 16).ok();
+    let last = names.iter().filter_map(number).max().unwrap();
+    format!("log/{:016x}.log", last + 1)
 }
 
 /// Two of the tables are updated, once or twice; how often for certain, and whether the session was closed.
@@ -295,6 +344,7 @@ fn a_crash_while_files_become_one_loses_and_repeats_nothing() {
         let mut kills = 0;
         for at in 1.. {
             let sim = with_short_files(at, log);
+            let joined = next_log_file(&*sim);
             sim.kill_at(at);
             let (least, is_closed) = update_two(&sim, log);
             assert_eq!(is_closed, !sim.is_dead());
@@ -303,6 +353,9 @@ fn a_crash_while_files_become_one_loses_and_repeats_nothing() {
                 let shared = Arc::clone(&image) as Arc<dyn Disk>;
                 let report = check(&shared, |_| ControlFlow::Continue(())).unwrap();
                 assert_eq!(report.findings, Vec::new(), "{place}");
+                // No acknowledged update was ever in the new file alone.
+                let of_joined = report.log_unfinished.filter(|it| it.file == joined);
+                assert_eq!(of_joined, None, "{place}");
                 assert_counts(&image, least, log, &place);
                 for round in 0..10 {
                     let session = open(&image, log);
@@ -328,7 +381,7 @@ fn a_crash_while_files_become_one_loses_and_repeats_nothing() {
 #[test]
 fn a_failure_while_files_become_one_loses_and_repeats_nothing() {
     let mut failed = 0;
-    for fault in [Fault::Write, Fault::Sync, Fault::Space] {
+    for fault in [Fault::Read, Fault::Open, Fault::Write, Fault::Sync, Fault::Space] {
         for at in 1.. {
             let sim = with_short_files(at, Log::Synced);
             sim.fail_at(at, fault);

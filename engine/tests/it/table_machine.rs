@@ -7,8 +7,11 @@
 pub mod step;
 mod world;
 
+use std::sync::atomic::Ordering::SeqCst;
+
 use step::Step;
 use varvite::Log;
+use world::live::SHORTENED;
 pub use world::run;
 
 use crate::random::{mix, setting};
@@ -51,6 +54,9 @@ fn check_many(disk: DiskKind, steps_default: u64) {
         let setup = Setup::draw(disk, seed);
         check(&setup, step::draw(&setup, seed, CASE));
     }
+    let shortened = SHORTENED.load(SeqCst);
+    let is_enough = shortened > 3 || steps < steps_default || disk != DiskKind::Memory;
+    assert!(is_enough, "a log became short {shortened} times");
 }
 
 #[test]

@@ -53,6 +53,8 @@ pub(crate) struct Chunk {
     mapping: OnceLock<Mapping>,
     /// Of one in the lower folder: what recent commits need of it, in a file of the store's own folder.
     pub(crate) above: Option<Arc<Chunk>>,
+    /// Its mapping could not be read, and no other file has taken its place: it is not asked for again.
+    pub(crate) is_lost: AtomicBool,
     slot: Arc<Slot>,
 }
 
@@ -81,6 +83,7 @@ impl Chunk {
             length: 0,
             mapping: OnceLock::new(),
             above: None,
+            is_lost: AtomicBool::new(false),
             slot: Arc::default(),
         }
     }
@@ -121,7 +124,16 @@ impl Chunk {
             length: self.length,
             mapping: OnceLock::new(),
             above: self.above.as_ref().map(|above| Arc::new(above.again(cache))),
+            is_lost: AtomicBool::new(false),
             slot: Arc::default(),
+        }
+    }
+
+    /// Notes that no place of a record can be learned from its file, as `error` says.
+    pub(crate) fn note_lost(&self, error: &Error) {
+        let is_lost = matches!(error.kind(), Kind::Missing | Kind::Corrupt);
+        if is_lost && self.mapping().is_none() {
+            self.is_lost.store(true, Ordering::Relaxed);
         }
     }
 

@@ -3,7 +3,9 @@
 //! Threads that update different tables push their records into one buffer; the first of them
 //! writes it for all who wait, and syncs if that was promised, while the next records gather. A
 //! file that has grown enough is followed by the next; what is in it is durable before anything is
-//! in the next, so what a power cut leaves of the log is always a beginning of it.
+//! in the next, so what a power cut leaves of the log is always a beginning of it. What is put together of
+//! older files (`joining`) has a number before the session's own and is written later, so it counts only
+//! where a checkpoint names it.
 //!
 //! Format document: `docs/format/log.md`. Every write and sync: `docs/design/durability.md`.
 
@@ -70,14 +72,14 @@ impl LogFile {
         LogEnd { file: self.number, position: self.end }
     }
 
-    /// `Corrupt` when it was scanned again, and has lost records since it was found.
-    pub fn expect_all(&self, scanned: &Scanned) -> Result<()> {
-        let at = scanned.end.offset;
-        if at >= self.end.offset {
+    /// `Corrupt` unless a read of it came to `end`, where it ended when it was read or written before: what is behind a bad
+    /// record is not read, and this file is all that has it.
+    pub fn expect_read(&self, end: Position) -> Result<()> {
+        if end.offset >= self.end.offset {
             return Ok(());
         }
-        let path = paths::log_file(self.number);
-        Err(Error::corrupt(&path, at, "the records that were read at the opening", "fewer"))
+        let expected = format_args!("records up to byte {}", self.end.offset);
+        Err(Error::corrupt(&paths::log_file(self.number), end.offset, expected, "less"))
     }
 
     /// With those in blob files.
@@ -430,7 +432,7 @@ impl LogWriter {
     pub fn roll(&self) -> Result<()> {
         self.sync()?;
         let number = lock(&self.state).current.number + 1;
-        let mut next = Some(create(&self.store, number)?);
+        let mut next = Some(create(&self.store, number, false)?);
         let mut state = lock(&self.state);
         loop {
             while state.leading {
@@ -638,19 +640,26 @@ impl LogState {
 
 /// Makes log file `number`, durable with its name, whose first record is to name the end of the one before.
 fn begun(store: &Arc<SegmentStore>, number: u64, before: Option<LogEnd>) -> Result<AppendFile> {
-    let mut file = create(store, number)?;
+    let mut file = create(store, number, false)?;
     file.push_with(|to| encode_begin(to, before))?;
     Ok(file)
 }
 
-/// Makes an empty log file, durable with its name.
-pub(super) fn create(store: &Arc<SegmentStore>, number: u64) -> Result<AppendFile> {
+/// Makes a log file, durable with its name: empty, or with a first record that says that it follows itself, without which
+/// it is never there.
+pub(super) fn create(store: &Arc<SegmentStore>, number: u64, is_alone: bool) -> Result<AppendFile> {
     let path = paths::log_file(number);
     paths::check_number(store.disk.root(), &path, number)?;
     let identity = combine(store.identity, crc(path.as_bytes()).into());
     let header = Header::new(FileKind::Log, identity, store.identity);
+    let itself = LogEnd { file: number, position: Position::start() };
+    let bytes = if is_alone {
+        AppendFile::begun(header, |to| encode_begin(to, Some(itself)))?
+    } else {
+        header.encode().to_vec()
+    };
     let replacement = Replacement::begin(&store.disk, &path, Access::Buffered)?;
-    store.spares.make_room(|| replacement.file().write_at(0, &header.encode()))?;
+    store.spares.make_room(|| replacement.file().write_at(0, &bytes))?;
     if let Err(error) = store.unless_panicked(|| replacement.finish()) {
         if store.disk.exists(&path).unwrap_or(true) {
             store.poison();

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::folder::make_folder;
 use super::log::create;
-use super::log_record::{LogEnd, LogPoint, encode_begin};
+use super::log_record::{LogEnd, LogPoint};
 use crate::error::Result;
-use crate::file::append::{AppendFile, Position};
+use crate::file::append::AppendFile;
 use crate::order::BTreeSet;
 use crate::table::shared::SegmentStore;
 use crate::table::shared::paths::LOG;
@@ -50,9 +50,7 @@ impl LogCopy {
         number: u64,
         points: impl Iterator<Item = LogPoint>,
     ) -> Result<LogCopy> {
-        let mut file = create(store, number)?;
-        let itself = LogEnd { file: number, position: Position::start() };
-        file.push_with(|to| encode_begin(to, Some(itself)))?;
+        let file = create(store, number, true)?;
         let mut to_come: Vec<_> = points.zip(0..).collect();
         to_come.sort_unstable_by(|one, other| other.cmp(one));
         Ok(LogCopy {

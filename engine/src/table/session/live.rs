@@ -211,7 +211,7 @@ impl Session {
                     let scanned = scan(disk, identity, file.number, |at, payload| {
                         self.replay_record(&mut replays, &places, at, payload)
                     })?;
-                    file.expect_all(&scanned)?;
+                    file.expect_read(scanned.end)?;
                 }
             }
         }

@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
+use crate::error::{Error, Result};
 use crate::file::shared::SharedFile;
 use crate::order::BTreeMap;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::table::runs::blob::BlobFile;
+use crate::table::shared::paths;
 
 /// Counted files by their number.
 pub type Files = BTreeMap<u64, Arc<SharedFile>>;
@@ -96,14 +98,21 @@ impl Pins {
         bytes
     }
 
-    /// Keeps for log file `number` those of the blob files `ids` that log files before it name.
-    pub fn pin_joined(&self, number: u64, ids: impl Iterator<Item = u64>) {
+    /// Keeps for log file `number` the blob files `ids`, each of which a log file before it names; else `Missing`.
+    pub fn pin_joined(&self, number: u64, ids: impl Iterator<Item = u64>) -> Result<()> {
         let mut named = self.lock();
-        let find = |id| named.log.values().find_map(|files| files.get_key_value(&id));
-        let files: Files = ids.filter_map(find).map(|(id, file)| (*id, Arc::clone(file))).collect();
+        let find = |id| {
+            let file = named.log.values().find_map(|files| files.get(&id));
+            let file = file.ok_or_else(|| {
+                Error::missing(format!("no log file has named {} before", paths::blob(id)))
+            })?;
+            Ok((id, Arc::clone(file)))
+        };
+        let files = ids.map(find).collect::<Result<Files>>()?;
         if !files.is_empty() {
             named.log.insert(number, files);
         }
+        Ok(())
     }
 
     /// Lets go what records of these log files name, which no checkpoint needs any more.
@@ -131,6 +140,21 @@ impl Pins {
         let before = std::mem::replace(&mut named.live, files);
         named.release(&before);
         drop(named);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    #[test]
+    fn a_file_that_takes_the_place_of_others_keeps_what_they_do_or_is_none() {
+        let pins = Pins::default();
+        pins.pin_joined(3, std::iter::empty()).unwrap();
+        let refused = pins.pin_joined(3, [7].into_iter()).unwrap_err();
+        assert_eq!(refused.kind(), Kind::Missing, "{refused}");
+        assert!(pins.lock().log.is_empty());
     }
 }
 

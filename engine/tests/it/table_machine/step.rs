@@ -140,6 +140,10 @@ pub enum Step {
     Crash {
         seed: u64,
     },
+    /// Sessions that update one live table each, as many as have the log make one file of theirs.
+    Restarts {
+        seed: u64,
+    },
 }
 
 /// Write buffers that a batch fills at most, in all but one of this many cases.
@@ -202,6 +206,7 @@ pub fn draw(setup: &Setup, seed: u64, count: usize) -> Vec<Step> {
             93..94 => Step::ReadOnly { seed },
             94..96 => Step::Refused { table, seed },
             96..97 => Step::Compare,
+            97 if setup.log != Log::None => Step::Restarts { seed },
             97..99 => Step::Reopen { closed: seed.is_multiple_of(2) },
             _ if setup.disk == DiskKind::Sim => Step::Crash { seed },
             _ => Step::Compare,

@@ -2,7 +2,7 @@
 
 mod blobs;
 mod copies;
-mod live;
+pub mod live;
 mod whole;
 
 use std::collections::BTreeMap;
@@ -206,6 +206,7 @@ impl World {
             Step::Compare => self.compare()?,
             Step::Reopen { closed } => self.reopen(closed, None)?,
             Step::Crash { seed } => self.reopen(false, Some(seed))?,
+            Step::Restarts { seed } => self.restarts(seed)?,
         }
         self.follow_live();
         self.watch()
@@ -581,6 +582,25 @@ impl World {
         } else {
             drop(session);
         }
+        self.restart(crash)?;
+        let names: Vec<_> = self.saved.keys().cloned().collect();
+        let mut random = self.random.clone();
+        for name in names {
+            let opened = self.open_in(&self.session, &mut random, &name, true)?;
+            if self.tables.is_empty() {
+                self.tables = opened;
+            }
+        }
+        self.random = random;
+        let found = self.find_live(&self.session)?;
+        // Some stay open, and one that nobody opens must be there again the next time too.
+        self.tables.extend(found.into_iter().skip(1).take(2));
+        self.tables.drain(..self.tables.len().saturating_sub(ALIVE));
+        Ok(())
+    }
+
+    /// The session and all that is open of it goes, perhaps with the power, and the next one begins.
+    fn restart(&mut self, crash: Option<u64>) -> Outcome {
         if let (Some(sim), Some(seed)) = (&self.sim, crash) {
             let image = sim.crash(Crash::Seed(seed));
             self.disk = Arc::clone(&image) as _;
@@ -597,21 +617,7 @@ impl World {
         self.session = parking;
         let options = options(&self.setup, &self.later, self.cache.as_ref());
         self.session = ok(Session::open(Arc::clone(&self.disk), options))?;
-        same("warnings", &self.session.warnings(), &Vec::new())?;
-        let names: Vec<_> = self.saved.keys().cloned().collect();
-        let mut random = self.random.clone();
-        for name in names {
-            let opened = self.open_in(&self.session, &mut random, &name, true)?;
-            if self.tables.is_empty() {
-                self.tables = opened;
-            }
-        }
-        self.random = random;
-        let found = self.find_live(&self.session)?;
-        // Some stay open, and one that nobody opens must be there again the next time too.
-        self.tables.extend(found.into_iter().skip(1).take(2));
-        self.tables.drain(..self.tables.len().saturating_sub(ALIVE));
-        Ok(())
+        same("warnings", &self.session.warnings(), &Vec::new())
     }
 
     /// The last look: everything is right, the check finds nothing, and nothing is left behind.

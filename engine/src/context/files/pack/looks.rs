@@ -11,6 +11,7 @@ use crate::context::hash::Hash;
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::crc_append;
 use crate::format::codec::Encoder;
+use crate::sync::Ordering;
 
 impl Pack {
     /// Whether the record at `offset` is there with all that it refers to.
@@ -39,14 +40,17 @@ impl Pack {
         chunk: &Arc<Chunk>,
         offset: u64,
     ) -> Option<(Arc<Chunk>, u64)> {
-        let above = chunk.above.as_ref()?;
+        let above = chunk.above.as_ref().filter(|above| !above.is_lost.load(Ordering::Relaxed))?;
         match self.entry(above, offset) {
             Ok(entry) => Some((Arc::clone(above), entry?.place)),
             // Another file has taken its place.
             Err(_) if self.has_moved(above, offset) => {
                 self.locate_above(&self.chunk(offset)?, offset)
             }
-            Err(_) => None,
+            Err(error) => {
+                above.note_lost(&error);
+                None
+            }
         }
     }
 
@@ -60,6 +64,24 @@ impl Pack {
         Some((whole, place))
     }
 
+    /// Does `read` with the file that has the record of `offset`, and with the chunk below where that fails of what is above:
+    /// what is damaged or lost there is whole below. With where it was done.
+    pub(super) fn above_or_below<T>(
+        &self,
+        offset: u64,
+        mut read: impl FnMut(&Arc<Chunk>, u64) -> Result<T>,
+    ) -> Result<(Arc<Chunk>, u64, T)> {
+        let (mut chunk, mut position) = self.locate(offset)?;
+        let mut found = read(&chunk, position);
+        if found.is_err()
+            && let Some(below) = self.below(&chunk, offset)
+        {
+            (chunk, position) = below;
+            found = read(&chunk, position);
+        }
+        Ok((chunk, position, found?))
+    }
+
     /// Whether the record of `offset`, or something that it refers to, is in the lower folder alone.
     pub(crate) fn is_only_below(&self, offset: u64) -> bool {
         let chunk = self.chunk(offset).filter(|chunk| chunk.is_lower());
@@ -68,13 +90,17 @@ impl Pack {
 
     /// A record that is above as the base of a patch alone has not all there that it refers to.
     fn is_object_above(&self, chunk: &Arc<Chunk>, offset: u64) -> bool {
-        let Some(above) = &chunk.above else { return false };
+        let above = chunk.above.as_ref().filter(|above| !above.is_lost.load(Ordering::Relaxed));
+        let Some(above) = above else { return false };
         match self.entry(above, offset) {
             Ok(entry) => entry.is_some_and(|entry| entry.is_object),
             Err(_) if self.has_moved(above, offset) => {
                 self.chunk(offset).is_some_and(|chunk| self.is_object_above(&chunk, offset))
             }
-            Err(_) => false,
+            Err(error) => {
+                above.note_lost(&error);
+                false
+            }
         }
     }
 
@@ -117,9 +143,11 @@ impl Pack {
     /// followed, and that they are not of a record is no damage.
     pub(super) fn begins_as(&self, offset: u64, hash: &Hash) -> Result<bool> {
         let begun = self.beside_swaps(|| {
-            let (chunk, position) = self.locate(offset)?;
             let mut bytes = Vec::with_capacity(record::HEAD_MAX + record::HASH);
-            self.gather(&chunk, position, record::HEAD_MAX + record::HASH, false, &mut bytes)?;
+            self.above_or_below(offset, |chunk, position| {
+                bytes.clear();
+                self.gather(chunk, position, record::HEAD_MAX + record::HASH, false, &mut bytes)
+            })?;
             Ok(record::begins_as(&bytes, hash))
         });
         match begun {

@@ -17,17 +17,7 @@ impl Pack {
     /// Reads and verifies the record at `offset`: one copy for all that is made of records.
     pub(super) fn look_at(&self, offset: u64, keep: bool, each: Look<'_>) -> Result<()> {
         let (mut chunk, mut position, mut bytes) = self.beside_swaps(|| {
-            let (chunk, position) = self.locate(offset)?;
-            let bytes = self.bytes(&chunk, position, keep);
-            // What is damaged above is whole below.
-            let below = bytes.as_ref().err().and_then(|_| self.below(&chunk, offset));
-            match below {
-                Some((chunk, position)) => {
-                    let bytes = self.bytes(&chunk, position, keep)?;
-                    Ok((chunk, position, bytes))
-                }
-                None => Ok((chunk, position, bytes?)),
-            }
+            self.above_or_below(offset, |chunk, position| self.bytes(chunk, position, keep))
         })?;
         let record = loop {
             match record::take(&chunk.path, position, self.store, offset, bytes.slice()) {

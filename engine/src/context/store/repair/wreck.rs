@@ -3,6 +3,7 @@
 //! Each chunk is read where it is whole, above or below, or as a collection has left it, whatever the control file says of it;
 //! that only says where chunks begin, which commits count, and what branches and pins there were.
 
+mod below;
 mod settle;
 
 use std::sync::Arc;
@@ -330,6 +331,10 @@ impl Wreck {
                 ));
                 continue;
             }
+            let (disk, piece) = match self.with_above(&disk, row.as_ref(), scratch)? {
+                Some(mended) => (Arc::clone(&mended), self.whole(&mended, number, row)?),
+                None => (disk, piece),
+            };
             let header = self.header_for(&disk, number, None)?;
             gathered.files.insert(paths::chunk(self.epoch, number), Source { disk, header });
             return Ok(Some(piece));
@@ -472,47 +477,6 @@ impl Wreck {
         let identity = paths::chunk_identity(self.store, self.epoch, number);
         let end = append::position_after(&*file, identity, last)?;
         Ok(end.filter(|end| end.offset == length).map(|end| end.chain))
-    }
-
-    /// Whether a chunk in the lower folder is one of this store's history, as far as that can be seen: what is kept of it has
-    /// the hashes of its commits in any case.
-    fn is_ours(
-        &self,
-        lower: &Arc<dyn Disk>,
-        piece: &Piece,
-        row: Option<Row>,
-        after: Option<&Piece>,
-    ) -> Result<bool> {
-        let Row { number, length, .. } = piece.row;
-        let chain = self.chain(lower, number, length)?;
-        let row = row.filter(|row| row.state == State::Whole || row.state.is_lower());
-        if row.is_some_and(|row| piece.opening.is_some_and(|it| it.base != row.base)) {
-            return Ok(false);
-        }
-        let last = self.control.as_ref().filter(|control| control.last().number == number);
-        match (last.map(|control| control.checkpoint), row) {
-            // What follows the checkpoint is known to nobody, but what is before it.
-            (Some(place), _) if place.before > 0 => {
-                let path = paths::chunk(self.epoch, number);
-                let file = lower.open(&path, Mode::Read, Access::Buffered)?;
-                let identity = paths::chunk_identity(self.store, self.epoch, number);
-                let found = append::position_after(&*file, identity, place.before)?;
-                return Ok(found == Some(place.position));
-            }
-            (None, Some(row)) => return Ok(chain.is_none_or(|chain| chain == row.chain)),
-            _ => {}
-        }
-        let next = after.filter(|after| after.row.number == number + 1);
-        let Some(next) = next.and_then(|next| next.opening) else { return Ok(last.is_none()) };
-        let is_before = piece.opening.is_none_or(|it| it.base + length == next.base);
-        Ok(is_before && chain.is_none_or(|chain| chain == next.chain))
-    }
-
-    /// Whether a whole chunk is as it was written.
-    fn is_sound(&self, disk: &Arc<dyn Disk>, number: u64) -> Result<bool> {
-        let file = disk.open(&paths::chunk(self.epoch, number), Mode::Read, Access::Buffered)?;
-        let identity = paths::chunk_identity(self.store, self.epoch, number);
-        Ok(append::remnants(&*file, identity, |_| ())?.is_none())
     }
 
     /// The sparse chunk of this number and generation, before a logical offset if that is known, written anew in memory where

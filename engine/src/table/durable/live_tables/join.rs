@@ -42,6 +42,16 @@ fn needed<'f>(files: &'f [LogFile], begins: &Begins) -> Vec<&'f LogFile> {
     files.iter().filter(is_needed).collect()
 }
 
+/// The same tables with the places of their records in the new file.
+fn placed(mut entries: LiveTableMap, places: &Moved) -> LiveTableMap {
+    for entry in entries.values_mut() {
+        let record = (*entry.record).clone();
+        let points = record.points().map(|point| places.of(point));
+        entry.record = record.placed(points).into();
+    }
+    entries
+}
+
 impl LiveTables {
     /// Which of the files that are `needed` are to become one: all, where they are more than tables may keep and mostly of
     /// what no table needs; else the newest, where many are short.
@@ -86,7 +96,7 @@ impl LiveTables {
     /// Makes `entries` what is live, see [`LiveTables::write`], with what they need of many files of the log in one.
     pub(super) fn write_joined(
         &self,
-        mut entries: LiveTableMap,
+        entries: LiveTableMap,
         next_id: u64,
         named: &NamedSegments,
     ) -> Result<()> {
@@ -103,33 +113,34 @@ impl LiveTables {
         if files.is_empty() {
             return self.write(entries, next_id, named);
         }
-        let before = entries.clone();
         let joined = self.store.write(|| {
             // What comes next is not to follow one of the files that go.
             log.begin()?;
             self.join(number, &files, &begins, &entries)
         });
         let written = joined.and_then(|places| {
-            for entry in entries.values_mut() {
-                let record = (*entry.record).clone();
-                let points = record.points().map(|point| places.of(point));
-                entry.record = record.placed(points).into();
-            }
-            self.write(entries, next_id, named)?;
+            self.write(placed(entries.clone(), &places), next_id, named)?;
             Ok(places)
         });
-        let places = match written {
-            Ok(places) => places,
+        match written {
+            Ok(places) => {
+                log.leave_joined();
+                self.place_states(&begins, &places);
+                Ok(())
+            }
             // Where the session is sound nothing names the new file, and the log is as it was. A later session tries again.
             Err(error) if self.store.is_sound() => {
                 let is_no_space = error.is_no_space();
                 *lock(&self.not_joined) = Some((error, is_no_space));
                 log.remove_joined(number);
-                return self.write(before, next_id, named);
+                self.write(entries, next_id, named)
             }
-            Err(error) => return Err(error),
-        };
-        log.leave_joined();
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives what tables left of themselves their places in the new file, as their records have them by now.
+    fn place_states(&self, begins: &Begins, places: &Moved) {
         for entry in self.entries().0.values() {
             let Some(from) = begins.get(&entry.record.id) else { continue };
             // What begins before its record was written out: moved onto that it would be taken for newer.
@@ -141,7 +152,6 @@ impl LiveTables {
                 cut.until = moved(cut.until);
             }
         }
-        Ok(())
     }
 
     /// Writes log file `number` with what tables need of `files`, makes it durable, and has it be one of the log.
@@ -164,8 +174,6 @@ impl LiveTables {
         }
         points.retain(|point| places.has(point));
         let mut copy = LogCopy::in_folder(&self.store, number, points.iter().copied())?;
-        // Its first record says what it is. After a crash no other may be there without it.
-        copy.finish()?;
         let (mut tables, mut blobs) = (BTreeMap::<u64, (u64, u64)>::new(), BTreeMap::new());
         let mut bytes = Vec::new();
         for file in files {
@@ -189,12 +197,11 @@ impl LiveTables {
                     }
                     Ok(())
                 })?;
-            // Else the file is all that has them, so it stays.
-            file.expect_all(&scanned)?;
+            file.expect_read(scanned.end)?;
         }
         let end = copy.finish()?.position;
         places.to = order::map(points.iter().copied().zip(copy.points()));
-        self.pins.pin_joined(number, blobs.keys().copied());
+        self.pins.pin_joined(number, blobs.keys().copied())?;
         let blob_bytes = blobs.values().sum();
         log.add_joined(LogFile { number, end, tables, blob_bytes }, files);
         Ok(places)

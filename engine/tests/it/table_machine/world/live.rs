@@ -1,11 +1,16 @@
 //! Steps on live tables. Every session with a log has them, and what they hold must be there again
 //! however the session ended.
 
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
 use varvite::{Kind, Log, OpenTable, Session, Table};
 
 use super::{ALIVE, Outcome, World, compare, ok, refused, same};
 use crate::model::table as model;
 use crate::random::Random;
+
+/// How often a log of many files became one of few in [`World::restarts`].
+pub static SHORTENED: AtomicU64 = AtomicU64::new(0);
 
 impl World {
     pub(super) fn opening(&self) -> OpenTable {
@@ -100,6 +105,30 @@ impl World {
             model.update(changes, self.setup.join());
         }
         Ok(())
+    }
+
+    /// Sessions that update one live table each and end anyhow: no other is opened, and keeps its part of the log.
+    pub(super) fn restarts(&mut self, seed: u64) -> Outcome {
+        let mut random = Random::new(seed);
+        let mut before = 0;
+        for _ in 0..10 + random.below(12) {
+            let files = self.disk.list("log").map_or(0, |names| names.len());
+            SHORTENED.fetch_add(u64::from(files + 4 < before), SeqCst);
+            before = files;
+            self.restart(random.one_in(4).then(|| random.next()))?;
+            let Some(name) = self.live_name(random.next()) else { continue };
+            let table = ok(self.session.open_table(&name, &self.opening()))?;
+            compare("a live table of a short session", &table.view(), &self.live[&name])?;
+            self.tables.push((table, self.live[&name].clone()));
+            self.update(0, random.next(), 1)?;
+            self.follow_live();
+            self.tables.clear();
+            if random.one_in(2) {
+                ok(self.session.clone().close())?;
+            }
+        }
+        self.restart(None)?;
+        self.reopen(random.one_in(2), None)
     }
 
     /// What `session`, which may only read, finds of the live tables. Keeps the handles.

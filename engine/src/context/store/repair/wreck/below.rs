@@ -1,0 +1,111 @@
+//! Chunks in the lower folder, of which the store's own may have a part as well.
+
+use std::sync::Arc;
+
+use super::{Piece, Wreck, is_loss};
+use crate::context::files::control::{Row, State};
+use crate::context::files::paths;
+use crate::context::files::record;
+use crate::context::store::repair::salvage;
+use crate::disk::{Access, Disk, Mode};
+use crate::error::Result;
+use crate::file::append;
+
+impl Wreck {
+    /// Whether a chunk in the lower folder is one of this store's history, as far as that can be seen: what is kept of it has
+    /// the hashes of its commits in any case.
+    pub(super) fn is_ours(
+        &self,
+        lower: &Arc<dyn Disk>,
+        piece: &Piece,
+        row: Option<Row>,
+        after: Option<&Piece>,
+    ) -> Result<bool> {
+        let Row { number, length, .. } = piece.row;
+        let chain = self.chain(lower, number, length)?;
+        let row = row.filter(|row| row.state == State::Whole || row.state.is_lower());
+        if row.is_some_and(|row| piece.opening.is_some_and(|it| it.base != row.base)) {
+            return Ok(false);
+        }
+        let last = self.control.as_ref().filter(|control| control.last().number == number);
+        match (last.map(|control| control.checkpoint), row) {
+            // What follows the checkpoint is known to nobody, but what is before it.
+            (Some(place), _) if place.before > 0 => {
+                let path = paths::chunk(self.epoch, number);
+                let file = lower.open(&path, Mode::Read, Access::Buffered)?;
+                let identity = paths::chunk_identity(self.store, self.epoch, number);
+                let found = append::position_after(&*file, identity, place.before)?;
+                return Ok(found == Some(place.position));
+            }
+            (None, Some(row)) => return Ok(chain.is_none_or(|chain| chain == row.chain)),
+            _ => {}
+        }
+        let next = after.filter(|after| after.row.number == number + 1);
+        let Some(next) = next.and_then(|next| next.opening) else { return Ok(last.is_none()) };
+        let is_before = piece.opening.is_none_or(|it| it.base + length == next.base);
+        Ok(is_before && chain.is_none_or(|chain| chain == next.chain))
+    }
+
+    /// Whether a whole chunk is as it was written.
+    pub(super) fn is_sound(&self, disk: &Arc<dyn Disk>, number: u64) -> Result<bool> {
+        let file = disk.open(&paths::chunk(self.epoch, number), Mode::Read, Access::Buffered)?;
+        let identity = paths::chunk_identity(self.store, self.epoch, number);
+        Ok(append::remnants(&*file, identity, |_| ())?.is_none())
+    }
+
+    /// Where the chunk of `row` is damaged in the lower folder `disk`, and some of its records are above as well: the chunk
+    /// with these, written anew in memory.
+    pub(super) fn with_above(
+        &mut self,
+        disk: &Arc<dyn Disk>,
+        row: Option<&Row>,
+        scratch: &Arc<dyn Disk>,
+    ) -> Result<Option<Arc<dyn Disk>>> {
+        let Some(Row { number, base, length, chain, state: State::Both(above), .. }) = row.copied()
+        else {
+            return Ok(None);
+        };
+        if self.is_sound(disk, number)? && self.chain(disk, number, length)? == Some(chain) {
+            return Ok(None);
+        }
+        let path = paths::sparse_chunk(self.epoch, number, above.generation);
+        let found = match read_all(&self.source, &path) {
+            Err(error) if is_loss(&error) => return Ok(None),
+            found => found?,
+        };
+        let identity = paths::sparse_identity(self.store, self.epoch, number, above.generation);
+        let whole = paths::chunk(self.epoch, number);
+        let mut bytes = read_all(disk, &whole)?;
+        let mut count = 0_u64;
+        for entry in salvage::of_sparse(&found, (identity, self.store), &(base..base + length)) {
+            let from = &found[entry.place as usize..];
+            let Some(record) = record::length(from).and_then(|it| from.get(..it as usize)) else {
+                continue;
+            };
+            let place = entry.distance as usize..entry.distance as usize + record.len();
+            if place.end as u64 > length || bytes.get(place.clone()) == Some(record) {
+                continue;
+            }
+            bytes.resize(bytes.len().max(place.end), 0);
+            bytes[place].copy_from_slice(record);
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        let root = disk.root();
+        self.tell(format!(
+            "{whole} in {root} is damaged; {count} of its records are taken from {path}"
+        ));
+        scratch.open(&whole, Mode::Create, Access::Buffered)?.write_at(0, &bytes)?;
+        Ok(Some(Arc::clone(scratch)))
+    }
+}
+
+/// All bytes of a file.
+fn read_all(disk: &Arc<dyn Disk>, path: &str) -> Result<Vec<u8>> {
+    let file = disk.open(path, Mode::Read, Access::Buffered)?;
+    let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
+    file.read_exact_at(0, &mut bytes)?;
+    Ok(bytes)
+}
