@@ -19,6 +19,13 @@ static varvite_store *store;
 static named tables, trees;
 static varvite_arena found;
 static size_t line_number;
+// The file that is replayed, until the last of its lines has passed.
+static const char *file_name;
+
+// Whatever check it was that ended the program.
+static void say_where(void) {
+    if (file_name) fprintf(stderr, "line %zu of %s.jsonl\n", line_number, file_name);
+}
 
 static void *handle_of(named *all, const char *name) {
     for (size_t it = all->count; it-- > 0;) {
@@ -620,16 +627,20 @@ static void replay(const char *path, int (*do_line)(const char *, json *)) {
 }
 
 int main(int count, char **arguments) {
-    CHECK(count == 3);
+    CHECK(count == 3 || count == 4);
+    CHECK(atexit(say_where) == 0);
     const char *names[] = {"table", "context", "collect", "binary", "logged", "walked"};
     int (*lines[])(const char *, json *) = {table_line,   context_line, context_line,
                                             context_line, table_line,   context_line};
     for (int it = 0; it < 6; it++) {
         char path[4096];
+        if (count == 4 && strcmp(names[it], arguments[3]) != 0) continue;
+        file_name = names[it];
         snprintf(folder, sizeof folder, "%s/conformance-%s", arguments[1], names[it]);
         OK(varvite_disk_folder(folder, 1, &disk, &error));
         snprintf(path, sizeof path, "%s/%s.jsonl", arguments[2], names[it]);
         replay(path, lines[it]);
+        file_name = NULL;
         OK(varvite_disk_close(disk, &error));
     }
     OK(varvite_arena_free(&found, &error));

@@ -365,7 +365,7 @@ replay name begin = inFolder $ \path -> do
     outcome <- try (doLine (text (member "do" line)) line)
     case outcome of
       Left raised -> do
-        putStrLn ("at line " ++ show at ++ " of " ++ name)
+        putStrLn ("line " ++ show at ++ " of " ++ name ++ ".jsonl")
         throwIO (raised :: SomeException)
       Right () -> pure ()
   assertBool "the file has lines" (length lines_ > 20)

@@ -186,9 +186,13 @@ for (const name of ["table", "context", "collect", "binary", "logged", "walked"]
     const replay = new Replay();
     lines.forEach((line, number) => {
       const it = JSON.parse(line);
-      assert.ok(replay[it.do], `line ${number + 1}: no ${it.do}`);
-      const answer = replay[it.do](it) ?? {};
-      for (const [key, value] of Object.entries(answer)) assert.deepEqual(value, it[key], `line ${number + 1}: ${it.do}`);
+      try {
+        assert.ok(replay[it.do], `nobody knows how to do ${it.do}`);
+        const answer = replay[it.do](it) ?? {};
+        for (const [key, value] of Object.entries(answer)) assert.deepEqual(value, it[key]);
+      } catch (error) {
+        throw new Error(`line ${number + 1} of ${name}.jsonl, ${it.do}: ${error.message}`, { cause: error });
+      }
     });
     assert.ok(lines.length > 50);
   });

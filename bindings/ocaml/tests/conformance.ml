@@ -329,8 +329,7 @@ let replay name do_line () =
     | text ->
       let line = read text in
       (try do_line (Json.text (member "do" line)) line
-       with Varvite.Error _ as raised ->
-         Alcotest.failf "line %d of %s: %s" (count + 1) name (Printexc.to_string raised));
+       with raised -> Alcotest.failf "line %d of %s.jsonl: %s" (count + 1) name (Printexc.to_string raised));
       go (count + 1)
   in
   Alcotest.(check bool) "the file has lines" true (go 0 > 20)

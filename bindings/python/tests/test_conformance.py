@@ -271,8 +271,11 @@ def test_conformance(name: str, tmp_path: Path) -> None:
     compared = 0
     for number, line in enumerate(lines, 1):
         it = json.loads(line)
-        for key, answer in replay.step(it).items():
-            expected = sorted(it[key]) if key == "files" else it[key]
-            assert answer == expected, f"line {number}: {line[:200]}"
-            compared += 1
+        try:
+            for key, answer in replay.step(it).items():
+                expected = sorted(it[key]) if key == "files" else it[key]
+                assert answer == expected
+                compared += 1
+        except BaseException as raised:
+            raise AssertionError(f"line {number} of {name}.jsonl: {line[:200]}") from raised
     assert compared >= 15

@@ -125,6 +125,23 @@ fn the_file_of_logged_tables_of_the_conformance_set_is_what_the_model_says() {
         [a, b] = ["a", "b"].map(|name| set.tables[name].1.clone());
         set.close(folder.path());
     }
+    // So many sessions that log little that what both tables need of their files becomes one file.
+    for seed in 25..32 {
+        set.open_logged(folder.path(), false, seed, (Log::Written, "written"));
+        set.open_table("a", &a);
+        set.open_table("b", &b);
+        set.update("a", 2);
+        [a, b] = ["a", "b"].map(|name| set.tables[name].1.clone());
+        set.close(folder.path());
+    }
+    let logs = std::fs::read_dir(folder.path().join("log")).unwrap().count();
+    assert!(logs < 10, "{logs} log files: none were joined");
+    set.open_logged(folder.path(), false, 32, (Log::Written, "written"));
+    set.open_table("a", &a);
+    set.open_table("b", &b);
+    set.walk("a");
+    set.walk("b");
+    set.close(folder.path());
     settle("logged.jsonl", &set.lines);
 }
 
