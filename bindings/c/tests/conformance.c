@@ -19,6 +19,13 @@ static varvite_store *store;
 static named tables, trees;
 static varvite_arena found;
 static size_t line_number;
+// The file that is replayed, until the last of its lines has passed.
+static const char *file_name;
+
+// Whatever check it was that ended the program.
+static void say_where(void) {
+    if (file_name) fprintf(stderr, "line %zu of %s.jsonl\n", line_number, file_name);
+}
 
 static void *handle_of(named *all, const char *name) {
     for (size_t it = all->count; it-- > 0;) {
@@ -113,6 +120,16 @@ static void compare_files(json *files) {
     }
 }
 
+static json *optional_member(json *of, const char *name) {
+    json *it = of->first;
+    while (it && strcmp(it->name, name) != 0) it = it->next;
+    return it;
+}
+
+static int same_bytes(varvite_bytes one, varvite_bytes other) {
+    return one.length == other.length && (!one.length || memcmp(one.data, other.data, one.length) == 0);
+}
+
 static varvite_operation *batch_of(json *all, size_t *count) {
     varvite_operation *batch = calloc(all->count + 1, sizeof *batch);
     CHECK(batch);
@@ -179,11 +196,83 @@ static void transaction(json *line) {
     else OK(varvite_transaction_close(block, &error));
 }
 
+static void cursor(json *line) {
+    varvite_cursor *at;
+    varvite_bytes entry[2], sought = hex(member(line, "key"));
+    json *due = member(line, "found")->first;
+    OK(varvite_table_cursor(table_of(line), NULL, NULL, &at, &error));
+    OK(varvite_cursor_seek(at, &sought, &error));
+    for (const char *step = member(line, "steps")->text; *step; step++) {
+        if (*step == 'n') OK(varvite_cursor_next(at, &entry[0], &entry[1], &error));
+        else OK(varvite_cursor_previous(at, &entry[0], &entry[1], &error));
+        for (int side = 0; side < 2; side++, due = due->next) {
+            CHECK(due);
+            varvite_bytes expected = hex(due);
+            CHECK(!expected.data == !entry[0].data);
+            if (expected.data) CHECK(same_bytes(expected, entry[side]));
+        }
+    }
+    CHECK(!due);
+    OK(varvite_cursor_close(at, &error));
+}
+
+static int kind_of(json *line) {
+    const char *name = member(line, "kind")->text;
+    if (strcmp(name, "missing") == 0) return VARVITE_MISSING;
+    if (strcmp(name, "exists") == 0) return VARVITE_EXISTS;
+    if (strcmp(name, "locked") == 0) return VARVITE_LOCKED;
+    CHECK(strcmp(name, "invalid") == 0);
+    return VARVITE_INVALID;
+}
+
+// A call that is refused, with the kind that the line says.
+static void refused_by_session(json *line) {
+    json *call = member(line, "call");
+    const char *what = member(call, "do")->text;
+    int kind = kind_of(line);
+    varvite_table *table;
+    if (strcmp(what, "create_table") == 0) {
+        varvite_table_options options;
+        OK(varvite_table_options_default(&options, &error));
+        FAILS(kind, varvite_session_create_table(session, member(call, "table")->text, &options, &table, &error));
+    } else if (strcmp(what, "open_table") == 0) {
+        FAILS(kind, varvite_session_open_table(session, member(call, "table")->text, NULL, &table, &error));
+    } else if (strcmp(what, "save_snapshot") == 0) {
+        varvite_table *saved = handle_of(&tables, member(call, "tables")->first->text);
+        varvite_snapshot_content content = {member(call, "label")->text, hex(member(call, "payload")), &saved, 1};
+        FAILS(kind, varvite_session_save_snapshot(session, member(call, "snapshot")->text, &content, &error));
+    } else {
+        varvite_snapshot *snapshot;
+        CHECK(strcmp(what, "open_snapshot") == 0);
+        FAILS(kind, varvite_session_open_snapshot(session, member(call, "snapshot")->text, NULL, &snapshot, &error));
+    }
+}
+
+static int reopened_line(const char *what, json *line) {
+    if (strcmp(what, "open_table") == 0) {
+        varvite_table *table;
+        OK(varvite_session_open_table(session, member(line, "table")->text, NULL, &table, &error));
+        keep(&tables, member(line, "table")->text, table);
+    } else if (strcmp(what, "live_tables") == 0) {
+        OK(varvite_session_live_tables(session, &found, &error));
+        compare(member(line, "found"));
+    } else if (strcmp(what, "cursor") == 0) {
+        cursor(line);
+    } else if (strcmp(what, "refused") == 0) {
+        refused_by_session(line);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
 static int table_line(const char *what, json *line) {
     if (strcmp(what, "create_session") == 0 || strcmp(what, "open_session") == 0) {
         varvite_session_options options;
         OK(varvite_session_options_default(&options, &error));
         options.seed = member(line, "seed")->number;
+        json *log = optional_member(line, "log");
+        if (log) options.log = strcmp(log->text, "synced") == 0 ? VARVITE_LOG_SYNCED : VARVITE_LOG_WRITTEN;
         if (what[0] == 'c') OK(varvite_session_create(disk, &options, &session, &error));
         else OK(varvite_session_open(disk, &options, &session, &error));
     } else if (strcmp(what, "create_table") == 0) {
@@ -263,7 +352,7 @@ static int table_line(const char *what, json *line) {
         OK(varvite_session_close(session, &error));
         compare_files(member(line, "files"));
     } else {
-        return 0;
+        return reopened_line(what, line);
     }
     return 1;
 }
@@ -355,6 +444,104 @@ static int keeping_line(const char *what, json *line) {
     return 1;
 }
 
+// What a fold or a difference gives, line by line of the answer that is due.
+typedef struct {
+    json *due;
+} walk;
+
+static void same_path(json *due, const varvite_bytes *path, size_t steps) {
+    for (size_t it = 0; it < steps; it++, due = due->next) CHECK(due && same_bytes(hex(due), path[it]));
+    CHECK(!due);
+}
+
+static int visit(void *user, const varvite_bytes *path, size_t steps, varvite_tree *subtree) {
+    walk *it = user;
+    uint32_t kind;
+    CHECK(it->due);
+    OK(varvite_tree_kind(subtree, &kind, &error));
+    CHECK((kind == VARVITE_VALUE) == (strcmp(it->due->first->text, "value") == 0));
+    same_path(it->due->first->next, path, steps);
+    it->due = it->due->next;
+    return 0;
+}
+
+static int change(void *user, const varvite_bytes *path, size_t steps, varvite_bytes before, varvite_bytes after) {
+    walk *it = user;
+    CHECK(it->due);
+    json *old = it->due->first, *new = old->next;
+    varvite_bytes sides[2] = {hex(old), hex(new)};
+    CHECK(!sides[0].data == !before.data && same_bytes(sides[0], before));
+    CHECK(!sides[1].data == !after.data && same_bytes(sides[1], after));
+    same_path(new->next, path, steps);
+    it->due = it->due->next;
+    return 0;
+}
+
+static void compare_list(json *it) {
+    for (size_t at = 0; at < found.count; at += 2, it = it->next->next) {
+        CHECK(it && it->next);
+        CHECK(same_bytes(hex(it), found.items[at]));
+        CHECK((found.items[at + 1].data[0] == VARVITE_VALUE) == (strcmp(it->next->text, "value") == 0));
+    }
+    CHECK(!it);
+}
+
+static void refused_by_store(json *line) {
+    json *call = member(line, "call");
+    const char *what = member(call, "do")->text;
+    int kind = kind_of(line);
+    varvite_hash hash = hash_of(member(call, "commit"));
+    if (strcmp(what, "checkout") == 0) {
+        varvite_tree *tree;
+        FAILS(kind, varvite_store_checkout(store, &hash, &tree, &error));
+    } else if (strcmp(what, "set_branch") == 0) {
+        varvite_bytes name = hex(member(call, "branch"));
+        FAILS(kind, varvite_store_set_branch(store, &name, &hash, &error));
+    } else if (strcmp(what, "pin") == 0) {
+        FAILS(kind, varvite_store_pin(store, &hash, &error));
+    } else {
+        CHECK(strcmp(what, "collect") == 0);
+        FAILS(kind, varvite_store_collect(store, &hash, &error));
+    }
+}
+
+static int walked_line(const char *what, json *line, const varvite_bytes *path, size_t steps) {
+    walk all;
+    if (strcmp(what, "open_store") == 0) {
+        varvite_store_options options;
+        OK(varvite_store_options_default(&options, &error));
+        options.seed = member(line, "seed")->number;
+        OK(varvite_store_open(disk, &options, &store, &error));
+    } else if (strcmp(what, "branch") == 0) {
+        varvite_bytes name = hex(member(line, "branch")), expected = hex(member(line, "found"));
+        varvite_hash hash;
+        int is_there;
+        OK(varvite_store_branch(store, &name, &hash, &is_there, &error));
+        CHECK(is_there == (expected.data != NULL));
+        if (is_there) CHECK(memcmp(hash.bytes, expected.data, sizeof hash.bytes) == 0);
+    } else if (strcmp(what, "fold") == 0) {
+        all.due = member(line, "found")->first;
+        OK(varvite_tree_fold(tree_of(line), path, steps, VARVITE_DEPTH_ALL, 0, VARVITE_SORTED, visit, &all, &error));
+        CHECK(!all.due);
+    } else if (strcmp(what, "diff") == 0) {
+        all.due = member(line, "found")->first;
+        OK(varvite_tree_diff(tree_of(line), handle_of(&trees, member(line, "after")->text), change, &all, &error));
+        CHECK(!all.due);
+    } else if (strcmp(what, "page") == 0) {
+        uint64_t length;
+        OK(varvite_tree_list(tree_of(line), NULL, 0, member(line, "offset")->number, member(line, "length")->number,
+                             &found, &error));
+        compare_list(member(line, "found")->first);
+        OK(varvite_tree_length(tree_of(line), NULL, 0, &length, &error));
+        CHECK(length == member(line, "count")->number);
+    } else if (strcmp(what, "refused") == 0) {
+        refused_by_store(line);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
 static int context_line(const char *what, json *line) {
     size_t steps = 0;
     varvite_bytes *path = NULL;
@@ -394,15 +581,7 @@ static int context_line(const char *what, json *line) {
         CHECK(!expected.length || memcmp(expected.data, found.items[0].data, expected.length) == 0);
     } else if (strcmp(what, "list") == 0) {
         OK(varvite_tree_list(tree_of(line), path, steps, 0, UINT64_MAX, &found, &error));
-        json *it = member(line, "found")->first;
-        for (size_t at = 0; at < found.count; at += 2, it = it->next->next) {
-            CHECK(it && it->next);
-            varvite_bytes name = hex(it);
-            CHECK(name.length == found.items[at].length);
-            CHECK(memcmp(name.data, found.items[at].data, name.length) == 0);
-            CHECK((found.items[at + 1].data[0] == VARVITE_VALUE) == (strcmp(it->next->text, "value") == 0));
-        }
-        CHECK(!it);
+        compare_list(member(line, "found")->first);
     } else if (strcmp(what, "hash") == 0) {
         varvite_hash hash, expected = hash_of(member(line, "hash"));
         OK(varvite_tree_hash(tree_of(line), &hash, &error));
@@ -420,7 +599,7 @@ static int context_line(const char *what, json *line) {
         OK(varvite_store_close(store, &error));
         compare_files(member(line, "files"));
     } else {
-        is_known = keeping_line(what, line);
+        is_known = keeping_line(what, line) || walked_line(what, line, path, steps);
     }
     free(path);
     return is_known;
@@ -448,15 +627,20 @@ static void replay(const char *path, int (*do_line)(const char *, json *)) {
 }
 
 int main(int count, char **arguments) {
-    CHECK(count == 3);
-    const char *names[] = {"table", "context", "collect", "binary"};
-    int (*lines[])(const char *, json *) = {table_line, context_line, context_line, context_line};
-    for (int it = 0; it < 4; it++) {
+    CHECK(count == 3 || count == 4);
+    CHECK(atexit(say_where) == 0);
+    const char *names[] = {"table", "context", "collect", "binary", "logged", "walked"};
+    int (*lines[])(const char *, json *) = {table_line,   context_line, context_line,
+                                            context_line, table_line,   context_line};
+    for (int it = 0; it < 6; it++) {
         char path[4096];
+        if (count == 4 && strcmp(names[it], arguments[3]) != 0) continue;
+        file_name = names[it];
         snprintf(folder, sizeof folder, "%s/conformance-%s", arguments[1], names[it]);
         OK(varvite_disk_folder(folder, 1, &disk, &error));
         snprintf(path, sizeof path, "%s/%s.jsonl", arguments[2], names[it]);
         replay(path, lines[it]);
+        file_name = NULL;
         OK(varvite_disk_close(disk, &error));
     }
     OK(varvite_arena_free(&found, &error));

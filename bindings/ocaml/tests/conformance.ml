@@ -62,15 +62,51 @@ let transaction shared line =
   List.iter step (list (member "steps" line));
   if text (member "ends" line) = "commit" then Table.Transaction.commit block else Table.Transaction.rollback block
 
+(* The answers of a cursor from a key on, step by step. *)
+let steps table line =
+  let cursor = Table.cursor table in
+  Table.Cursor.seek cursor (bytes (member "key" line));
+  let step letter =
+    match if letter = 'n' then Table.Cursor.next cursor else Table.Cursor.previous cursor with
+    | Some (key, value) -> [ Some key; Some value ]
+    | None -> [ None; None ]
+  in
+  let answer = List.concat_map step (List.of_seq (String.to_seq (text (member "steps" line)))) in
+  Table.Cursor.close cursor;
+  Alcotest.check values "a cursor" (found line) answer
+
+(* A call that raises the kind which the line says. *)
+let refused do_line line =
+  let call = member "call" line and kind = text (member "kind" line) in
+  match do_line (text (member "do" call)) call with
+  | () -> Alcotest.failf "%s was not refused" (text (member "do" call))
+  | exception Error (raised, _) -> Alcotest.(check string) "the kind" kind (kind_name raised)
+
+let log_of line =
+  match Option.map text (member_opt "log" line) with
+  | None -> `None
+  | Some "written" -> `Written
+  | Some "synced" -> `Synced
+  | Some name -> failwith name
+
 let table_line folder =
   let disk = Disk.folder folder in
   let session = ref None and tables = Hashtbl.create 8 and shared = ref None in
   let the_session () = Option.get !session in
   let table ?(of_ = "table") line = Hashtbl.find tables (text (member of_ line)) in
-  fun what line ->
+  let rec do_line what line =
     match what with
-    | "create_session" -> session := Some (Table.Session.create ~seed:(number (member "seed" line)) disk)
-    | "open_session" -> session := Some (Table.Session.open_ ~seed:(number (member "seed" line)) disk)
+    | "create_session" ->
+      session := Some (Table.Session.create ~log:(log_of line) ~seed:(number (member "seed" line)) disk)
+    | "open_session" ->
+      session := Some (Table.Session.open_ ~log:(log_of line) ~seed:(number (member "seed" line)) disk)
+    | "open_table" ->
+      let name = text (member "table" line) in
+      Hashtbl.replace tables name (Table.Session.open_table (the_session ()) name)
+    | "live_tables" ->
+      Alcotest.check values "the live tables" (found line) (List.map Option.some (Table.Session.live_tables (the_session ())))
+    | "cursor" -> steps (table line) line
+    | "refused" -> refused do_line line
     | "create_table" ->
       let option name = number (member name line) in
       let operator =
@@ -139,6 +175,40 @@ let table_line folder =
       Table.Session.close (the_session ());
       compare_files folder line
     | what -> failwith ("nobody knows how to do " ^ what)
+  in
+  do_line
+
+let kind_of tree = match Context.Tree.kind tree with `Value -> "value" | `Tree -> "directory"
+
+(* Lists of lists of bytes, each behind a word. *)
+let rows = Alcotest.(list (pair string (list string)))
+
+let fold tree path line =
+  let each key tree all = (kind_of tree, key) :: all in
+  let answer = List.rev (Context.Tree.fold tree path ~order:`Sorted ~init:[] ~f:each) in
+  let row it = match list it with kind :: key -> (text kind, List.map bytes key) | [] -> failwith "no kind" in
+  Alcotest.check rows "a fold" (List.map row (list (member "found" line))) answer
+
+let diff before after line =
+  let answer = ref [] in
+  let side = Option.map Bytes.to_string in
+  Context.diff before after ~f:(fun key old later -> answer := (side old, (side later, key)) :: !answer);
+  let row it =
+    match list it with
+    | old :: later :: key -> (optional old, (optional later, List.map bytes key))
+    | _ -> failwith "a difference has two sides"
+  in
+  let rows = Alcotest.(list (pair (option string) (pair (option string) (list string)))) in
+  Alcotest.check rows "a difference" (List.map row (list (member "found" line))) (List.rev !answer)
+
+let compare_list line answer =
+  let rec expected = function
+    | [] -> []
+    | name :: kind :: rest -> (bytes name, text kind) :: expected rest
+    | _ -> failwith "a list has names and kinds"
+  in
+  let answer = List.map (fun (name, tree) -> (name, kind_of tree)) answer in
+  Alcotest.(check (list (pair string string))) "a list" (expected (list (member "found" line))) answer
 
 let context_line folder =
   let disk = Disk.folder folder in
@@ -151,8 +221,19 @@ let context_line folder =
   let same_hash line found =
     Alcotest.(check string) "a hash" (text (member "hash" line)) (Hash.to_hex found)
   in
-  fun what line ->
+  let rec do_line what line =
     match what with
+    | "open_store" -> store := Some (Context.open_ ~seed:(number (member "seed" line)) disk)
+    | "branch" ->
+      let answer = Option.map Hash.to_string (Context.branch (the_store ()) (bytes (member "branch" line))) in
+      Alcotest.(check (option string)) "a branch" (optional (member "found" line)) answer
+    | "fold" -> fold (tree line) (path line) line
+    | "diff" -> diff (tree line) (Hashtbl.find trees (text (member "after" line))) line
+    | "page" ->
+      let offset = number (member "offset" line) and length = number (member "length" line) in
+      compare_list line (Context.Tree.list (tree line) ~offset ~length []);
+      Alcotest.(check int) "how many" (number (member "count" line)) (Context.Tree.length (tree line) [])
+    | "refused" -> refused do_line line
     | "create_store" ->
       let chunk_bytes = Option.map number (member_opt "chunk_bytes" line) in
       let of_name = function "tezos-binary" -> Context.tezos_binary | name -> failwith name in
@@ -188,14 +269,7 @@ let context_line folder =
       let answer = Option.map Bytes.to_string (Context.Tree.find (tree line) (path line)) in
       Alcotest.(check (option string)) "a find" (optional (member "found" line)) answer
     | "list" ->
-      let rec expected = function
-        | [] -> []
-        | name :: kind :: rest -> (bytes name, text kind) :: expected rest
-        | _ -> failwith "a list has names and kinds"
-      in
-      let kind tree = match Context.Tree.kind tree with `Value -> "value" | `Tree -> "directory" in
-      let answer = List.map (fun (name, tree) -> (name, kind tree)) (Context.Tree.list (tree line) (path line)) in
-      Alcotest.(check (list (pair string string))) "a list" (expected (list (member "found" line))) answer
+      compare_list line (Context.Tree.list (tree line) (path line))
     | "hash" -> same_hash line (Context.Tree.hash (tree line))
     | "commit" ->
       same_hash line
@@ -239,9 +313,12 @@ let context_line folder =
       | Error (`Proof_mismatch sentence) -> Alcotest.fail sentence)
     | "close_store" ->
       Hashtbl.iter (fun _ tree -> Context.close_tree tree) trees;
+      Hashtbl.reset trees;
       Context.close (the_store ());
       compare_files folder line
     | what -> failwith ("nobody knows how to do " ^ what)
+  in
+  do_line
 
 let replay name do_line () =
   let file = open_in (Filename.concat (Sys.getenv "VARVITE_CONFORMANCE") (name ^ ".jsonl")) in
@@ -252,8 +329,7 @@ let replay name do_line () =
     | text ->
       let line = read text in
       (try do_line (Json.text (member "do" line)) line
-       with Varvite.Error _ as raised ->
-         Alcotest.failf "line %d of %s: %s" (count + 1) name (Printexc.to_string raised));
+       with raised -> Alcotest.failf "line %d of %s.jsonl: %s" (count + 1) name (Printexc.to_string raised));
       go (count + 1)
   in
   Alcotest.(check bool) "the file has lines" true (go 0 > 20)
@@ -262,4 +338,6 @@ let tests =
   [ Alcotest.test_case "of tables" `Quick (replay "table" table_line);
     Alcotest.test_case "of contexts" `Quick (replay "context" context_line);
     Alcotest.test_case "of collections" `Quick (replay "collect" context_line);
-    Alcotest.test_case "of the binary shape" `Quick (replay "binary" context_line) ]
+    Alcotest.test_case "of the binary shape" `Quick (replay "binary" context_line);
+    Alcotest.test_case "of what is logged" `Quick (replay "logged" table_line);
+    Alcotest.test_case "of walks" `Quick (replay "walked" context_line) ]

@@ -50,10 +50,30 @@ class Replay:
         return answer if isinstance(answer, dict) else {}
 
     def create_session(self, it: dict[str, Any]) -> None:
-        self.session = varvite.Session.create(self.folder, seed=it["seed"])
+        self.session = varvite.Session.create(self.folder, seed=it["seed"], log=it.get("log"))
 
     def open_session(self, it: dict[str, Any]) -> None:
-        self.session = varvite.Session.open(self.folder, seed=it["seed"])
+        self.session = varvite.Session.open(self.folder, seed=it["seed"], log=it.get("log"))
+
+    def open_table(self, it: dict[str, Any]) -> None:
+        self.tables[it["table"]] = self.session.open_table(it["table"])
+
+    def live_tables(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {"found": [name.encode().hex() for name in self.session.live_tables()]}
+
+    def refused(self, it: dict[str, Any]) -> None:
+        with pytest.raises(varvite.Error) as raised:
+            self.step(it["call"])
+        assert raised.value.kind == it["kind"], it
+
+    def cursor(self, it: dict[str, Any]) -> dict[str, Any]:
+        found: list[str | None] = []
+        with self.tables[it["table"]].cursor() as cursor:
+            cursor.seek(some(it["key"]))
+            for step in it["steps"]:
+                entry = cursor.next() if step == "n" else cursor.previous()
+                found += [part.hex() for part in entry] if entry else [None, None]
+        return {"found": found}
 
     def create_table(self, it: dict[str, Any]) -> None:
         operator = it["operator"] and varvite.MergeOperator.built_in(it["operator"])
@@ -141,6 +161,12 @@ class Replay:
             self.folder, seed=it["seed"], chunk_bytes=it.get("chunk_bytes"), configuration=self.configuration
         )
 
+    def open_store(self, it: dict[str, Any]) -> None:
+        self.store = varvite.Store.open(self.folder, seed=it["seed"])
+
+    def branch(self, it: dict[str, Any]) -> dict[str, Any]:
+        return {"found": hexed(self.store.branch(some(it["branch"])))}
+
     def pin(self, it: dict[str, Any]) -> None:
         self.store.pin(it["commit"])
 
@@ -187,6 +213,25 @@ class Replay:
         found = self.trees[it["tree"]].list([some(step) for step in it["path"]])
         return {"found": [part for name, child in found for part in (name.hex(), child.kind)]}
 
+    def fold(self, it: dict[str, Any]) -> dict[str, Any]:
+        found: list[Any] = []
+
+        def each(path: Any, tree: varvite.Tree) -> None:
+            found.append([tree.kind, *(step.hex() for step in path)])
+
+        self.trees[it["tree"]].fold(each, [some(step) for step in it["path"]])
+        return {"found": found}
+
+    def page(self, it: dict[str, Any]) -> dict[str, Any]:
+        tree = self.trees[it["tree"]]
+        listed = tree.list(offset=it["offset"], length=it["length"])
+        found = [part for name, child in listed for part in (name.hex(), child.kind)]
+        return {"found": found, "count": tree.length()}
+
+    def diff(self, it: dict[str, Any]) -> dict[str, Any]:
+        changes = self.trees[it["tree"]].diff(self.trees[it["after"]])
+        return {"found": [[hexed(old), hexed(new), *(step.hex() for step in path)] for path, old, new in changes]}
+
     def hash(self, it: dict[str, Any]) -> dict[str, Any]:
         return {"hash": self.trees[it["tree"]].hash().hex()}
 
@@ -214,19 +259,23 @@ class Replay:
     def close_store(self, _: dict[str, Any]) -> dict[str, Any]:
         for tree in self.trees.values():
             tree.close()
+        self.trees = {}
         self.store.close()
         return {"files": files(self.folder)}
 
 
-@pytest.mark.parametrize("name", ["table", "context", "collect", "binary"])
+@pytest.mark.parametrize("name", ["table", "context", "collect", "binary", "logged", "walked"])
 def test_conformance(name: str, tmp_path: Path) -> None:
     replay = Replay(tmp_path / name)
     lines = (FILES / f"{name}.jsonl").read_text().splitlines()
     compared = 0
     for number, line in enumerate(lines, 1):
         it = json.loads(line)
-        for key, answer in replay.step(it).items():
-            expected = sorted(it[key]) if key == "files" else it[key]
-            assert answer == expected, f"line {number}: {line[:200]}"
-            compared += 1
+        try:
+            for key, answer in replay.step(it).items():
+                expected = sorted(it[key]) if key == "files" else it[key]
+                assert answer == expected
+                compared += 1
+        except BaseException as raised:
+            raise AssertionError(f"line {number} of {name}.jsonl: {line[:200]}") from raised
     assert compared >= 15

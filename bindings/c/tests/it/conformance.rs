@@ -3,6 +3,8 @@
 //! The answers are the models'; the engine must give the same, and its files are told by length and checksum.
 //! `VARVITE_WRITE_CONFORMANCE=1 cargo test -p varvite-c conformance` writes them anew.
 
+mod reopened;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Bound;
