@@ -10,7 +10,9 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::trace::Recorder;
-use varvite::{Batch, Log, OpenSnapshot, OpenTable, Session, SessionOptions};
+use varvite::{
+    Batch, Log, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent, TableOptions,
+};
 
 use crate::binary::run;
 use crate::json::copy;
@@ -195,6 +197,39 @@ fn trace_of_a_table(folder: &Path, store: &str, log: Log) {
     drop(table);
     session.close().unwrap();
     recorder.finish().unwrap();
+}
+
+/// The commands of tables take the newest head for the state of a store, and remove those before it.
+#[test]
+fn a_trace_saves_no_snapshots_in_a_store_that_somebody_has() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let traces: Arc<dyn Disk> = OsDisk::new(folder).unwrap();
+    let recorder = Recorder::create(&traces, "T", || 0).unwrap();
+    let options =
+        SessionOptions { recorder: Some(Arc::clone(&recorder)), ..SessionOptions::default() };
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut table = session.create_table("utxo", TableOptions::default()).unwrap();
+    table.update(Batch::new().insert(b"key", b"theirs")).unwrap();
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("head-0000000007", content).unwrap();
+    drop((table, session));
+    recorder.finish().unwrap();
+    run(folder, "table create S utxo --create").yes();
+    run(folder, "table put S utxo key value").yes();
+    let get = |store| run(folder, &format!("table get {store} utxo key")).yes().trim().to_owned();
+    assert_eq!(get("S"), "value");
+    let said = run(folder, "trace replay T --store S --format json").json();
+    assert_eq!((&said["mismatches"], &said["skipped"]), (&0.into(), &1.into()), "{said}");
+    assert_eq!(get("S"), "value");
+    for line in ["--store S --collect", "--store NEW --beside S --collect"] {
+        let ran = run(folder, &format!("trace replay T {line}"));
+        ran.error(2, &["head-0000000007", "--collect"]);
+        assert_eq!(get("S"), "value");
+    }
+    // A new store has all that the trace has.
+    run(folder, "trace replay T --store NEW").yes();
+    assert_eq!(get("NEW"), "theirs");
 }
 
 #[test]

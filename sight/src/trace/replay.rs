@@ -23,7 +23,8 @@ pub struct Replay {
     store: Option<Store>,
     /// Whether commits are only hashed, because nothing is written to the store.
     reads_only: bool,
-    /// Whether calls are left out that take commits or tables away, or change which ones stay or what they are called.
+    /// Whether calls are left out that take commits or tables away, change which ones stay or what they are called, or save
+    /// snapshots.
     keeps_all: bool,
     /// Whether the store may have commits that the trace makes later on.
     had_commits: bool,
@@ -102,7 +103,7 @@ impl Replay {
     }
 
     /// Leaves out what takes commits or tables away, or changes which ones stay or what they are called: collections,
-    /// pins, clearings, branches, deletes of tables.
+    /// pins, clearings, branches, deletes of tables, and snapshots of tables, which a host may take for the newest state.
     #[must_use]
     pub fn keeps_all(mut self) -> Replay {
         self.keeps_all = true;
@@ -637,7 +638,7 @@ impl Replay {
         let own = self.saving.iter().filter(|told| told.0 == thread).map(|told| told.1);
         let own: Vec<u64> = own.collect();
         self.saving.retain(|told| told.0 != thread);
-        if own.is_empty() {
+        if own.is_empty() || self.keeps_all {
             return Ok(None);
         }
         let tables = std::mem::take(&mut self.tables);

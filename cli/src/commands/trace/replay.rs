@@ -172,15 +172,21 @@ impl Source {
         }
     }
 
-    /// Which faces it has calls of.
-    fn faces(file: &Path) -> Result<(bool, bool)> {
-        let (mut context, mut table) = (false, false);
+    /// Which faces it has calls of, and why its snapshots of tables are none for a store that somebody has, if so.
+    fn contents(file: &Path) -> Result<((bool, bool), Option<Error>)> {
+        let (mut context, mut table, mut refused) = (false, false, None);
         Source::open(file)?.each(|call, _| {
             context |= call.action.face() == Face::Context;
             table |= call.action.face() == Face::Table;
+            if let (Action::SaveSnapshot | Action::DeleteSnapshot, [Argument::Bytes(name)]) =
+                (call.action, &call.arguments[..])
+                && refused.is_none()
+            {
+                refused = tables::check_user_name(&String::from_utf8_lossy(name)).err();
+            }
             Ok(())
         })?;
-        Ok((context, table))
+        Ok(((context, table), refused))
     }
 }
 
@@ -412,7 +418,7 @@ fn settled(arguments: &Arguments) -> Result<(Settled, Settled)> {
 }
 
 /// `Invalid` for what is given and would do nothing.
-fn check_parts(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
+fn check_parts(arguments: &Arguments, faces: (bool, bool), refused: Option<Error>) -> Result<()> {
     let parts = |place: Option<&Path>| -> Result<Parts> {
         let context = place.map(|place| within(place, faces, "context"));
         let is_irmin = match context.filter(|it| it.is_dir()) {
@@ -455,11 +461,15 @@ fn check_parts(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
             "{flag} is of {what}, and the trace has none: leave it out"
         )));
     }
-    check_what_is_there(arguments, faces)
+    check_what_is_there(arguments, faces, refused)
 }
 
 /// The same of what is for a store that is made, or for one that was there.
-fn check_what_is_there(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
+fn check_what_is_there(
+    arguments: &Arguments,
+    faces: (bool, bool),
+    refused: Option<Error>,
+) -> Result<()> {
     let [own, beside] = [&arguments.store, &arguments.beside].map(|it| it.as_deref());
     let has = |place: Option<&Path>, part: &str, names: &[&str]| {
         let place = place.map(|place| within(place, faces, part));
@@ -494,6 +504,16 @@ fn check_what_is_there(arguments: &Arguments, faces: (bool, bool)) -> Result<()>
         return Err(Error::invalid(
             "--collect is of a store that was there before, and a new one does all that the trace does: leave it out",
         ));
+    }
+    // Commands take what has such a name for the newest state, and remove what was before it.
+    if let Some(error) =
+        refused.filter(|_| arguments.collect && (has_tables(own) || has_tables(beside)))
+    {
+        return Err(Error::invalid(format!(
+            "--collect would save and delete the snapshots of the trace in a store that was there before, and {}: leave \
+             --collect out, or give a new folder",
+            error.detail()
+        )));
     }
     Ok(())
 }
@@ -556,7 +576,7 @@ fn replayed(
 
 /// Replays the trace and prints what came out.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let faces = Source::faces(&arguments.file)?;
+    let (faces, refused) = Source::contents(&arguments.file)?;
     if arguments.snapshot.is_some() && !faces.0 {
         let why = "--snapshot makes a context, and the trace has none: of tables, --tables names a snapshot of the store";
         return Err(Error::invalid(why).into());
@@ -566,7 +586,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         return Err(Error::invalid(why).into());
     }
     let place = arguments.store.as_deref();
-    check_parts(arguments, faces)?;
+    check_parts(arguments, faces, refused)?;
     let (settled, beside_settled) = settled(arguments)?;
     // The last, since what is refused leaves none behind.
     let mut tracing = [
