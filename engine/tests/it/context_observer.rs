@@ -141,11 +141,13 @@ fn collections_pins_archives_and_snapshots_are_told() {
     let limits = Limits::default();
     store.lowest_common_ancestors(&commits[0], &commits[1], limits).unwrap();
     assert_eq!(told(&notes), [Operation::CommitInfo, Operation::CommitInfo, Operation::History]);
-    // A merge of commits is told of by its parts, each once.
+    // A merge of commits is told of by its parts, each once, beside the hashes by which a merge of trees compares.
     let open = |_: &[Vec<u8>], _: Sides<'_>| Ok(Resolution::Conflict);
     store.merge_commits(&commits[0], &commits[1], limits, open).unwrap();
     let parts = [Operation::Checkout, Operation::Checkout, Operation::History, Operation::Merge];
-    assert_eq!(told(&notes), parts);
+    let mut found = told(&notes);
+    found.retain(|it| *it != Operation::Hash);
+    assert_eq!(found, parts);
     let mut other = Store::create(MemoryDisk::seeded(4), options).unwrap();
     notes.take();
     other.import_commit(&*files, "commit").unwrap();
