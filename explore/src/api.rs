@@ -13,7 +13,7 @@ mod traces;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -84,17 +84,29 @@ impl State {
     }
 }
 
-/// When an answer that takes long is to be ended as it is.
-pub struct Until(Instant);
+/// When an answer that takes long is to be ended as it is: at some time, or when nobody waits for it any more.
+pub struct Until {
+    end: Instant,
+    is_alone: Arc<AtomicBool>,
+}
 
 impl Until {
     pub fn is_over(&self) -> bool {
-        Instant::now() >= self.0
+        Instant::now() >= self.end || self.is_alone.load(Ordering::Relaxed)
     }
 
     /// The time that is left.
     pub fn left(&self) -> Duration {
-        self.0.saturating_duration_since(Instant::now())
+        self.end.saturating_duration_since(Instant::now())
+    }
+}
+
+/// Who waits for an answer; dropped when he does no more.
+struct Waiting(Arc<AtomicBool>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -258,10 +270,13 @@ pub async fn run(state: &Arc<State>, endpoint: &'static Endpoint, raw: &str) -> 
         return answer::fault(&busy());
     };
     let shared = Arc::clone(state);
+    // A client that goes away ends this future; what was begun for it is told.
+    let client = Waiting(Arc::default());
+    let is_alone = Arc::clone(&client.0);
     let made = tokio::task::spawn_blocking(move || {
-        // They go with the work: a client that goes away ends this future, not what was begun for it.
+        // They go with the work, which may not hear of that at once.
         let _permits = (waiting, worker);
-        let until = Until(Instant::now() + shared.work);
+        let until = Until { end: Instant::now() + shared.work, is_alone };
         (endpoint.make)(&shared, &query, &until)
     });
     match made.await {
@@ -323,6 +338,16 @@ fn fields(answer: &str, described: &Value, place: &str, rows: &mut Vec<Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_for_a_client_that_went_away_is_over() {
+        let client = Waiting(Arc::default());
+        let end = Instant::now() + Duration::from_mins(10);
+        let until = Until { end, is_alone: Arc::clone(&client.0) };
+        assert!(!until.is_over());
+        drop(client);
+        assert!(until.is_over());
+    }
 
     #[test]
     fn only_names_of_this_machine_are_our_own() {

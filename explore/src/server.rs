@@ -140,6 +140,10 @@ impl Explorer {
 
     /// What a client is answered that sends `bytes` and then no more, without a connection: for who tests what this
     /// does with requests, or brings them by another way.
+    ///
+    /// # Panics
+    ///
+    /// Within a runtime of tokio, as it waits on its own: call it from a thread for such work.
     pub fn answered(&self, bytes: &[u8]) -> Vec<u8> {
         let answer = Arc::new(Mutex::default());
         let sent = Sent { bytes: bytes.to_vec(), at: 0, answer: Arc::clone(&answer) };

@@ -77,14 +77,14 @@ async function axes(name) {
 }
 
 /** No text is cut by the window, and axe finds nothing serious. */
-async function look(name, withAxe = true) {
+async function look(name) {
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   expect(wide <= 0, `${name} is ${wide} pixels wider than the window`);
   await axes(name);
   const alerts = await page.locator("[role=alert]").allTextContents();
   expect(!alerts.length, `${name} says ${alerts.join("; ")}`);
   if (pictures) await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true });
-  if (!axe || !withAxe) return;
+  if (!axe) return;
   // By the protocol, which the pages' policy has no say in.
   await page.evaluate(axe);
   const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
@@ -122,7 +122,7 @@ const [growing, recorder] = process.env.GROWING?.split(":") ?? [];
 const settledTraces = overview.traces.flatMap((name, at) => (name === growing ? [] : [at])).join(",");
 const traced = overview.traces.length ? ["timeline", "actions", "ranges", ...(overview.traces.length > 1 ? ["compare"] : [])] : [];
 
-// Every screen in each of four looks, turned from one to the next where it is open; with axe in each of both colours and widths.
+// Every screen in each of four looks, turned from one to the next where it is open.
 const looks = [[1280, "light"], [390, "dark"], [1280, "dark"], [390, "light"]];
 const places = overview.stores.flatMap((store) => screens[store.kind].map((screen) => [store, screen, "", store.name]));
 for (const screen of traced) {
@@ -143,7 +143,7 @@ for (const [store, screen, query, name] of places) {
       await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 30)))));
       await settle();
     }
-    await look(`${name}-${screen}-${width}-${colorScheme}`, at < 2);
+    await look(`${name}-${screen}-${width}-${colorScheme}`);
     // By the keyboard once, whichever way it is looked at.
     if (!at) await walk(`${name}-${screen}`);
   }
@@ -306,6 +306,14 @@ if (traced.length) {
   }
   expect(named[0] !== named[1] && named.every((it) => /in calls/.test(it)), `pinned blocks are ${named.join(" and ")}`);
   expect(/commits-pin=/.test(await linked()) && (await linked()) === (await hash()), `the link ${await linked()} is not to ${await hash()}`);
+  // A pinned one leads to its commit, in each store that could have it.
+  const pinned = page.url();
+  await page.locator(".panel", { has: blocks }).getByRole("link", { name: `in ${context.name}`, exact: true }).press("Enter");
+  await page.waitForSelector(".crumbs");
+  await settle();
+  const lost = await page.locator("[role=alert]").allTextContents();
+  expect(!lost.length && page.url().includes(`store=${context.store}`), `a pinned block leads to ${page.url()}: ${lost.join("; ")}`);
+  await open(pinned.slice(pinned.indexOf("#")));
   await blocks.hover({ position: { x: 200, y: 80 } });
   await page.waitForFunction(() => /^block [0-9,]+: /.test(document.querySelector("[aria-label*='block by block']").getAttribute("aria-valuetext")));
   const area = await blocks.boundingBox();
@@ -399,6 +407,25 @@ if (context) {
   await chunks.focus();
   await page.keyboard.press("ArrowRight");
   expect(/^chunk [0-9,]+: .* live/.test(await chunks.getAttribute("aria-valuetext")), `a chunk is ${await chunks.getAttribute("aria-valuetext")}`);
+  // Beside a writer they stay, until they are counted again.
+  asked.length = 0;
+  const older = (await (await fetch(`${url}api/commits?store=${context.store}&limit=2`)).json()).commits.at(-1).hash;
+  await page.route("**/api/collection*", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), stays: [older] } });
+  });
+  await page.route("**/api/pulse*", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), revision: `another ${asked.length}` } });
+  });
+  for (let tries = 0; tries < 100 && !asked.includes("/api/collection"); tries++) await page.waitForTimeout(100);
+  await page.waitForTimeout(500);
+  expect(asked.includes("/api/collection") && !asked.includes("/api/sharing"), `beside a writer the pages ask for ${[...new Set(asked)].join(" ")}`);
+  const again = page.waitForRequest("**/api/sharing?*");
+  await page.getByRole("button", { name: "count again" }).press("Enter");
+  expect((await again).url().includes(older), "the count is not of what stays by now");
+  await page.unroute("**/api/collection*");
+  await page.unroute("**/api/pulse*");
 }
 await browser.close();
 rmSync(folder, { recursive: true, force: true });

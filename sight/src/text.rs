@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use rapidhash::v3::rapidhash_v3;
+
 /// Whether a letter is not seen, as one that turns the direction of what stands after it, ends a line, or changes the look of
 /// the one before: with it one name would look as another.
 fn is_unseen(letter: char) -> bool {
@@ -101,7 +103,8 @@ pub(crate) fn joined(steps: impl IntoIterator<Item = String>) -> String {
 }
 
 /// The begin of a name, so much of it as people need, as text: of one that is cut no half of a letter, and an ellipsis with
-/// how many bytes it has in all. One in the name itself is shown as its bytes.
+/// how many bytes it has in all and a hash of them, which tells it from others of its length. An ellipsis in the name itself
+/// is shown as its bytes.
 pub(crate) fn clipped(name: &[u8], most: usize) -> String {
     let shown = |bytes: &[u8]| shown(bytes).replace('…', "\\xe2\\x80\\xa6");
     let start = &name[..name.len().min(most)];
@@ -112,5 +115,6 @@ pub(crate) fn clipped(name: &[u8], most: usize) -> String {
         Err(error) if error.error_len().is_none() => &start[..error.valid_up_to()],
         _ => start,
     };
-    format!("{}…({} bytes)", shown(start), name.len())
+    let hash = rapidhash_v3(name) as u32;
+    format!("{}…({} bytes, {hash:08x})", shown(start), name.len())
 }

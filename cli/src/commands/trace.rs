@@ -2,6 +2,7 @@
 
 mod convert;
 pub mod record;
+mod recordings;
 mod replay;
 mod report;
 mod settings;

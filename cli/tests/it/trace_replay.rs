@@ -10,7 +10,9 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::trace::Recorder;
-use varvite::{Batch, Log, OpenSnapshot, OpenTable, Session, SessionOptions};
+use varvite::{
+    Batch, Log, OpenSnapshot, OpenTable, Session, SessionOptions, SnapshotContent, TableOptions,
+};
 
 use crate::binary::run;
 use crate::json::copy;
@@ -202,6 +204,39 @@ fn trace_of_a_table(folder: &Path, store: &str, log: Log) {
     drop(table);
     session.close().unwrap();
     recorder.finish().unwrap();
+}
+
+/// The commands of tables take the newest head for the state of a store, and remove those before it.
+#[test]
+fn a_trace_saves_no_snapshots_in_a_store_that_somebody_has() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let traces: Arc<dyn Disk> = OsDisk::new(folder).unwrap();
+    let recorder = Recorder::create(&traces, "T", || 0).unwrap();
+    let options =
+        SessionOptions { recorder: Some(Arc::clone(&recorder)), ..SessionOptions::default() };
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut table = session.create_table("utxo", TableOptions::default()).unwrap();
+    table.update(Batch::new().insert(b"key", b"theirs")).unwrap();
+    let content = SnapshotContent { label: "", payload: b"", tables: &[&table] };
+    session.save_snapshot("head-0000000007", content).unwrap();
+    drop((table, session));
+    recorder.finish().unwrap();
+    run(folder, "table create S utxo --create").yes();
+    run(folder, "table put S utxo key value").yes();
+    let get = |store| run(folder, &format!("table get {store} utxo key")).yes().trim().to_owned();
+    assert_eq!(get("S"), "value");
+    let said = run(folder, "trace replay T --store S --format json").json();
+    assert_eq!((&said["mismatches"], &said["skipped"]), (&0.into(), &1.into()), "{said}");
+    assert_eq!(get("S"), "value");
+    for line in ["--store S --collect", "--store NEW --beside S --collect"] {
+        let ran = run(folder, &format!("trace replay T {line}"));
+        ran.error(2, &["head-0000000007", "--collect"]);
+        assert_eq!(get("S"), "value");
+    }
+    // A new store has all that the trace has.
+    run(folder, "trace replay T --store NEW").yes();
+    assert_eq!(get("NEW"), "theirs");
 }
 
 #[test]
@@ -435,9 +470,9 @@ fn what_the_store_beside_does_is_recorded_too() {
     let all = commits(folder, "S");
     run(folder, "context export-irmin S I").yes();
     let at = &all[all.len() - 4];
-    let line =
+    let from =
         format!("trace replay T --store S --at {at} --trace OWN --beside I --beside-trace IRMIN");
-    let said = run(folder, &format!("{line} --format json")).json();
+    let said = run(folder, &format!("{from} --format json")).json();
     assert_eq!((&said["mismatches"], &said["beside"]["mismatches"]), (&0.into(), &0.into()));
     let summary = |name: &str| run(folder, &format!("trace summary {name} --format json")).json();
     let [own, irmin] = ["OWN", "IRMIN"].map(summary);
@@ -448,15 +483,51 @@ fn what_the_store_beside_does_is_recorded_too() {
     };
     assert!(finds(&irmin) > Some(0) && finds(&irmin) == finds(&own), "{irmin}");
     assert!(irmin["is_ended"] == true && irmin["samples"]["disk_bytes"].is_array(), "{irmin}");
-    // What the process uses is that of both.
+    // What the process uses is that of both, so it is neither's.
     assert!(irmin["samples"]["cpu_ns"].is_null(), "{irmin}");
+    assert!(own["samples"]["cpu_ns"].is_null() && own["samples"]["disk_bytes"].is_array());
+    // Irmin's store takes no commits, and has the blocks of the other, also without what is loaded first.
+    assert_eq!((&own["blocks"], &irmin["blocks"]), (&3.into(), &3.into()), "{irmin}");
+    let line = "trace replay T --store N --trace NEW --beside I --beside-trace READ";
+    run(folder, line).yes();
+    let [new, read] = ["NEW", "READ"].map(summary);
+    assert_eq!((&new["blocks"], &read["blocks"]), (&5.into(), &5.into()), "{read}");
     let compared = run(folder, "trace compare OWN IRMIN --format json").json();
     assert_eq!(compared["runs"].as_array().unwrap().len(), 2);
-    run(folder, &line).error(2, &["OWN"]);
+    run(folder, &from).error(2, &["OWN"]);
     run(folder, "trace replay T --beside-trace X").ended(2);
     // What does not begin leaves no recording either.
     run(folder, "trace replay T --at nosuch --beside B --beside-trace X").error(2, &[]);
     assert!(!folder.join("X").exists() && !folder.join("B").exists());
+}
+
+/// Transactions are those of the blocks that are run, and not of those that are left out.
+#[test]
+fn a_replay_from_a_commit_has_the_transactions_of_its_blocks() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let disk: Arc<dyn Disk> = OsDisk::new(folder).unwrap();
+    let recorder = Recorder::create(&disk, "T", || 0).unwrap();
+    let options = Options { recorder: Some(Arc::clone(&recorder)), ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    recorder.sample("transactions", 7);
+    let mut tree = store.empty_tree();
+    for block in 1..=5_u64 {
+        recorder.mark("blocks");
+        tree.add(&["block"], &block.to_le_bytes()).unwrap();
+        recorder.sample("transactions", 7 + 100 * block);
+        store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    }
+    drop((tree, store));
+    recorder.finish().unwrap();
+    run(folder, "trace replay T --store S --trace ALL").yes();
+    let at = &commits(folder, "S")[2];
+    run(folder, &format!("trace replay T --store S --at {at} --trace SOME")).yes();
+    for (name, blocks, transactions) in [("T", 5, 500), ("ALL", 5, 500), ("SOME", 2, 200)] {
+        let summary = run(folder, &format!("trace summary {name} --format json")).json();
+        let found = (&summary["blocks"], &summary["transactions"]);
+        assert_eq!(found, (&blocks.into(), &transactions.into()), "{name}");
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub enum Operation {
     Fold,
     /// `Tree::diff`, with all that its callback does.
     Diff,
-    /// `Tree::merge`, with all that its callback does.
+    /// `Tree::merge`, with all that its callback does; those of `Store::merge_commits` too.
     Merge,
     /// `Tree::add`
     Add,
@@ -54,7 +54,7 @@ pub enum Operation {
     Exists,
     /// `Store::log`, `Store::log_before`
     Log,
-    /// `Store::history`, `Store::lowest_common_ancestors`
+    /// `Store::history`, `Store::lowest_common_ancestors`, that of `Store::merge_commits` too, and `Store::commits_between`.
     History,
     /// `Store::set_branch`, `Store::remove_branch`
     Branch,

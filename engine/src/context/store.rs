@@ -539,11 +539,14 @@ impl Store {
 
     fn tree_of(&self, commit: &CommitHash) -> Result<Tree> {
         let _span = self.span(Operation::Checkout);
-        let root = match self.irmin() {
-            Some(history) => history.root(commit)?,
-            None => Slot::StoredNode(self.commit_at(self.commit_offset(commit)?)?.1.root),
-        };
-        Ok(Tree::stored(self.configuration(), self.load_from(), root))
+        Ok(Tree::stored(self.configuration(), self.load_from(), self.root_of(commit)?))
+    }
+
+    fn root_of(&self, commit: &CommitHash) -> Result<Slot> {
+        match self.irmin() {
+            Some(history) => history.root(commit),
+            None => Ok(Slot::StoredNode(self.commit_at(self.commit_offset(commit)?)?.1.root)),
+        }
     }
 
     /// What a commit says. Two reads. `Missing` for an unknown commit.
@@ -555,12 +558,15 @@ impl Store {
             Action::CommitInfo,
             |to| to.hash(commit),
             answer,
-            || self.info_of(commit),
+            || {
+                let _span = self.span(Operation::CommitInfo);
+                self.info_of(commit)
+            },
         )
     }
 
+    /// The same within another operation, whose time and reads they are.
     fn info_of(&self, commit: &CommitHash) -> Result<Commit> {
-        let _span = self.span(Operation::CommitInfo);
         if let Some(history) = self.irmin() {
             return history.commit_info(commit);
         }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use varvite::Kind;
 use varvite::context::{
-    CommitHash, CommitInfo, Cost, Depth, Keep, Observer, Operation, Options, Order, PREFIX_STEPS,
-    Store, Tree, TreeHash,
+    CommitHash, CommitInfo, Cost, Depth, Keep, Limits, Observer, Operation, Options, Order,
+    PREFIX_STEPS, Resolution, Sides, Store, Tree, TreeHash,
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -135,7 +135,19 @@ fn collections_pins_archives_and_snapshots_are_told() {
     assert_eq!(told(&notes), [Operation::Pin; 3]);
     let files: Arc<dyn Disk> = MemoryDisk::seeded(3);
     store.export_commit(&commits[2], &files, "commit").unwrap();
-    assert_eq!(told(&notes).last(), Some(&Operation::Export));
+    assert_eq!(told(&notes), [Operation::Export], "what it reads is within it");
+    assert_eq!(store.history(&commits, 9).unwrap().len(), 4);
+    assert_eq!(told(&notes), [Operation::History]);
+    let limits = Limits::default();
+    store.lowest_common_ancestors(&commits[0], &commits[1], limits).unwrap();
+    assert_eq!(told(&notes), [Operation::CommitInfo, Operation::CommitInfo, Operation::History]);
+    // A merge of commits is told of by its parts, each once, beside the hashes by which a merge of trees compares.
+    let open = |_: &[Vec<u8>], _: Sides<'_>| Ok(Resolution::Conflict);
+    store.merge_commits(&commits[0], &commits[1], limits, open).unwrap();
+    let parts = [Operation::Checkout, Operation::Checkout, Operation::History, Operation::Merge];
+    let mut found = told(&notes);
+    found.retain(|it| *it != Operation::Hash);
+    assert_eq!(found, parts);
     let mut other = Store::create(MemoryDisk::seeded(4), options).unwrap();
     notes.take();
     other.import_commit(&*files, "commit").unwrap();

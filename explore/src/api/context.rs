@@ -340,18 +340,25 @@ pub fn collection(state: &State, query: &Query, _: &Until) -> Made {
     }
     // What no collection up to the newest commit takes, as far as so many can be counted together.
     let mut stays: Vec<CommitHash> = store.last_commit()?.into_iter().collect();
+    let mut stays_cut = false;
     for commit in store.branches().into_iter().map(|(_, head)| head).chain(pinned) {
-        if !stays.contains(&commit) && stays.len() < SHARED_COMMITS_MAX {
-            stays.push(commit);
+        if stays.contains(&commit) {
+            continue;
         }
+        if stays.len() == SHARED_COMMITS_MAX {
+            stays_cut = true;
+            break;
+        }
+        stays.push(commit);
     }
+    let above_bytes: u64 = store.chunks().iter().map(|chunk| chunk.above_bytes).sum();
     let stays: Vec<_> = stays.iter().map(|commit| hash(commit)).collect();
     Ok(Answer::Json(
         json!({
             "phase": phase, "is_paused": status.is_paused, "target": status.target.map(|it| hash(&it)),
             "chunks_left": status.chunks_left, "left_bytes": status.left_bytes, "collections": status.collections,
-            "archived_bytes": store.archived_bytes(), "commits": store.stats().commits, "stays": stays,
-            "pins": pins,
+            "archived_bytes": store.archived_bytes(), "above_bytes": above_bytes,
+            "commits": store.stats().commits, "stays": stays, "stays_cut": stays_cut, "pins": pins,
         }),
         "pins",
     ))

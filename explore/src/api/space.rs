@@ -43,7 +43,8 @@ fn chunks(store: &Store) -> Vec<Value> {
         let taken = chunk.written_bytes.saturating_sub(chunk.disk_bytes);
         json!({
             "number": chunk.number, "chunks": chunk.count, "base": chunk.base, "state": state(chunk),
-            "written_bytes": chunk.written_bytes, "disk_bytes": chunk.disk_bytes, "taken_bytes": taken,
+            "written_bytes": chunk.written_bytes, "disk_bytes": chunk.disk_bytes, "above_bytes": chunk.above_bytes,
+            "taken_bytes": taken,
         })
     };
     store.chunks().iter().rev().take(LISTED).map(row).collect()
@@ -61,11 +62,15 @@ pub fn held(store: &Store, walk: &Sharing) -> (Vec<Value>, u64) {
         let (pieces, bytes) =
             held.iter().fold((0, 0), |sum, it| (sum.0 + it.pieces, sum.1 + it.bytes));
         let is_counted = walk.next_offset().is_none_or(|next| next < chunk.base);
-        let dead_bytes = is_counted.then(|| chunk.disk_bytes.saturating_sub(bytes));
+        // No collection takes anything from the lower folder.
+        let is_lower = chunk.state == ChunkState::Lower;
+        let most = if is_lower { 0 } else { chunk.disk_bytes };
+        let dead_bytes = is_counted.then(|| most.saturating_sub(bytes));
         dead += dead_bytes.unwrap_or(0);
         json!({
             "number": chunk.number, "chunks": chunk.count, "base": chunk.base, "state": state(chunk),
-            "disk_bytes": chunk.disk_bytes, "taken_bytes": chunk.written_bytes.saturating_sub(chunk.disk_bytes),
+            "disk_bytes": chunk.disk_bytes, "above_bytes": chunk.above_bytes,
+            "taken_bytes": chunk.written_bytes.saturating_sub(chunk.disk_bytes),
             "held_pieces": pieces, "held_bytes": bytes,
             "dead_bytes": dead_bytes,
         })

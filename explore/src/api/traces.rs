@@ -215,7 +215,8 @@ pub fn commits(state: &State, query: &Query, until: &Until) -> Made {
         (summary.block_times.iter().filter(asked).cloned().collect(), false)
     } else {
         let one = &state.traces.0[usize::try_from(trace).unwrap_or(usize::MAX)];
-        one.opened(|trace, _| blocks_between(trace, from..to, || !until.is_over()))?
+        let goes_on = || !until.is_over();
+        one.opened(|trace, _| blocks_between(trace, summary.has_commits, from..to, goes_on))?
     };
     let said = json!({ "blocks": summary.blocks, "is_cut": is_cut, "commits": value(&points)? });
     Ok(Answer::Json(said, "commits"))

@@ -322,6 +322,35 @@ fn chunks_are_live_dead_or_taken_for_what_stays() {
     assert!(sum("held_bytes") > 2_400 && sum("dead_bytes") > 0, "{chunks}");
 }
 
+/// What is in the lower folder is not dead, nor is what collections took; more branches than are counted together are said.
+#[test]
+fn chunks_that_are_below_or_taken_are_not_dead() {
+    let folder = tempfile::tempdir().unwrap();
+    let [collected, archived, lower] =
+        ["collected", "archived", "lower"].map(|it| folder.path().join(it));
+    std::fs::create_dir(&lower).unwrap();
+    let sources = vec![stores::chunked(&collected, None), stores::chunked(&archived, Some(&lower))];
+    let world = World::showing(folder, Vec::new(), sources, Vec::new(), Limits::default());
+    let sum = |said: &Value, name: &str| -> u64 {
+        said["chunks"].as_array().unwrap().iter().map(|it| it[name].as_u64().unwrap()).sum()
+    };
+    let [collected, archived] =
+        [0, 1].map(|store| world.json(&format!("/api/sharing?store={store}&last=1")));
+    assert!(sum(&collected, "taken_bytes") > 3_000, "{collected}");
+    assert_eq!(sum(&collected, "dead_bytes"), collected["dead_bytes"].as_u64().unwrap());
+    let chunks = archived["chunks"].as_array().unwrap();
+    let below: Vec<_> = chunks.iter().filter(|it| it["state"] == "lower").collect();
+    assert!(below.len() > 10 && below.len() < chunks.len(), "{archived}");
+    assert!(below.iter().all(|it| it["dead_bytes"] == 0 && it["disk_bytes"].as_u64() > Some(0)));
+    assert!(archived["dead_bytes"].as_u64() < Some(sum(&archived, "disk_bytes") / 2));
+    let above = sum(&archived, "above_bytes");
+    assert_eq!(sum(&world.json("/api/space?store=1"), "above_bytes"), above);
+    let said = world.json("/api/collection?store=1");
+    assert_eq!(said["above_bytes"], above);
+    assert_eq!((said["stays"].as_array().unwrap().len(), &said["stays_cut"]), (32, &true.into()));
+    assert_eq!(crate::api::world().json("/api/collection")["stays_cut"], false);
+}
+
 /// What is shown of files is the store's: a trace beside them is not counted, and of a store that is gone nothing is said.
 #[test]
 fn space_is_of_the_store_alone_and_of_one_that_is_there() {
@@ -543,6 +572,31 @@ fn blocks_of_a_trace_are_points_with_their_time_by_action() {
     assert_eq!(csv.lines().count(), 31, "{csv}");
     assert!(csv.lines().next().unwrap().contains("total_ms.commit"), "{csv}");
     assert_eq!(world.get("/api/trace/commits?trace=9").status, 404);
+}
+
+/// Of a long trace they are read again where somebody looks closer, be they commits or marks.
+#[test]
+fn blocks_that_are_zoomed_to_are_each_by_themselves() {
+    let world = World::with_traces(Limits::default(), stores::recorded_long);
+    let schema = world.json("/api/schema");
+    for trace in [0, 1] {
+        let all = world.json(&format!("/api/trace/commits?trace={trace}"));
+        let points = all["commits"].as_array().unwrap();
+        assert!(points.len() == 300 && points.iter().all(|it| it["blocks"] == 2), "{all}");
+        let target = format!("/api/trace/commits?trace={trace}&from=101&to=109");
+        let some = world.json(&target);
+        assert_eq!(wrong(&schema, &schema["properties"]["/api/trace/commits"], &some, "it"), None);
+        assert_eq!((&some["blocks"], &some["is_cut"]), (&600.into(), &false.into()));
+        let near = some["commits"].as_array().unwrap();
+        let numbers: Vec<_> = near.iter().map(|it| it["number"].as_u64().unwrap()).collect();
+        assert!(numbers.into_iter().eq(101..109) && near.iter().all(|it| it["blocks"] == 1));
+        // Those that are two on the whole have the same time together.
+        let time = |of: &[Value]| -> f64 {
+            let times = of.iter().flat_map(|it| it["total_ms"].as_object().unwrap().values());
+            times.map(|it| it.as_f64().unwrap()).sum()
+        };
+        assert!((time(&near[1..3]) - time(&points[51..52])).abs() < 1e-9, "{some}");
+    }
 }
 
 #[test]

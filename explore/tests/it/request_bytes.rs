@@ -112,6 +112,7 @@ mod tests {
             "/api/collection",
             "/api/trace?trace=1",
             "/api/trace/activity?trace=0&format=csv",
+            "/api/trace/commits?trace=0&from=3&to=9",
             "/api/compare?traces=0,1",
         ];
         let whole = "GET /api/tree?path=odd/%ff HTTP/1.1\r\nhost: {host}\r\nsec-fetch-site: same-origin\r\n\r\n";

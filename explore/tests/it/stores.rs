@@ -62,6 +62,65 @@ pub fn tables(folder: &Path) {
     session.close().unwrap();
 }
 
+/// Makes a context of forty commits, each in a chunk of its own and a branch; what is before the thirtieth is in the lower
+/// folder, if there is one, and else collected.
+pub fn chunked(folder: &Path, lower: Option<&Path>) -> Source {
+    let lower = lower.map(|lower| OsDisk::new(lower).unwrap() as Arc<dyn Disk>);
+    let options = Options { chunk_bytes: 1, lower, ..Options::default() };
+    let mut store = Store::open_or_create(folder, options.clone()).unwrap();
+    let mut tree = store.empty_tree();
+    let mut commits = Vec::new();
+    for block in 0..40_u8 {
+        tree.add(&["block"], &[block; 300]).unwrap();
+        tree.add(&["kept", &(block / 10).to_string()], &[block; 300]).unwrap();
+        let commit = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+        store.set_branch(&[block], &commit).unwrap();
+        commits.push(commit);
+    }
+    drop(tree);
+    if options.lower.is_some() {
+        store.archive(&commits[30], u64::MAX).unwrap();
+        store.attach().unwrap();
+    } else {
+        store.collect(&commits[30]).unwrap();
+        while store.collect_step(1 << 20).unwrap() {}
+    }
+    store.close().unwrap();
+    let place = folder.to_owned();
+    Source {
+        name: "chunked".to_owned(),
+        folder: folder.to_owned(),
+        kind: "context",
+        opens: Opens::Context(Box::new(move || {
+            Store::open_read_only(OsDisk::new(&place)?, options.clone())
+        })),
+    }
+}
+
+/// Two traces of more blocks than a chart has points: commits, and marks alone.
+pub fn recorded_long(folder: &Path) -> Vec<PathBuf> {
+    let disk: Arc<dyn Disk> = OsDisk::new(folder).unwrap();
+    let recorder = |name: &str| {
+        let readings = AtomicU64::new(0);
+        let clock = move || readings.fetch_add(1_000, Ordering::Relaxed);
+        Recorder::create(&disk, name, clock).unwrap()
+    };
+    let [commits, marks] = ["commits.trace", "marks.trace"].map(recorder);
+    let options = Options { recorder: Some(Arc::clone(&commits)), ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut tree = store.empty_tree();
+    for number in 0..600_u64 {
+        tree.add(&["block"], &number.to_le_bytes()).unwrap();
+        store.commit(&mut tree, &CommitInfo::default()).unwrap();
+        marks.mark(&number.to_string());
+    }
+    drop(tree);
+    store.close().unwrap();
+    commits.finish().unwrap();
+    marks.finish().unwrap();
+    vec![folder.join("commits.trace"), folder.join("marks.trace")]
+}
+
 /// Two traces that the engine recorded.
 pub fn recorded(folder: &Path) -> Vec<PathBuf> {
     let disk: Arc<dyn Disk> = OsDisk::new(folder).unwrap();

@@ -2,14 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
-use varvite_explore::{Explorer, Limits};
+use varvite_explore::{Explorer, Limits, Source};
 
 use crate::stores;
 
@@ -45,13 +45,24 @@ impl World {
         World::with_traces(limits, |_| Vec::new())
     }
 
-    pub fn with_traces(limits: Limits, traces: fn(&Path) -> Vec<std::path::PathBuf>) -> World {
+    pub fn with_traces(limits: Limits, traces: fn(&Path) -> Vec<PathBuf>) -> World {
         let folder = tempfile::tempdir().unwrap();
         let (one, two) = (folder.path().join("chain"), folder.path().join("ledger"));
         let commits = stores::context(&one);
         stores::tables(&two);
         let sources = stores::sources(&one, &two);
         let traces = traces(folder.path());
+        World::showing(folder, commits, sources, traces, limits)
+    }
+
+    /// A server of these, which are in `folder`.
+    pub fn showing(
+        folder: tempfile::TempDir,
+        commits: Vec<String>,
+        sources: Vec<Source>,
+        traces: Vec<PathBuf>,
+        limits: Limits,
+    ) -> World {
         let explorer =
             Explorer::bind("127.0.0.1:0".parse().unwrap(), sources, traces, limits).unwrap();
         let address = explorer.address();

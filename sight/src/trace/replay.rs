@@ -5,8 +5,7 @@
 
 mod commits;
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use hdrhistogram::Histogram;
 use varvite::context::{CommitHash, CommitInfo, Limits, Merge, Order, Store, Tree};
@@ -23,7 +22,8 @@ pub struct Replay {
     store: Option<Store>,
     /// Whether commits are only hashed, because nothing is written to the store.
     reads_only: bool,
-    /// Whether calls are left out that take commits or tables away, or change which ones stay or what they are called.
+    /// Whether calls are left out that take commits or tables away, change which ones stay or what they are called, or save
+    /// snapshots.
     keeps_all: bool,
     /// Whether the store may have commits that the trace makes later on.
     had_commits: bool,
@@ -39,8 +39,8 @@ pub struct Replay {
     views: HashMap<u64, View>,
     /// Tables with a transaction under way, by the number of the draft.
     drafts: HashMap<u64, Draft>,
-    /// Tables of the snapshot that a thread saves next.
-    saving: Vec<(u64, u64)>,
+    /// Tables of the snapshot that each thread saves next; none where it has one that the replay does not have.
+    saving: HashMap<u64, Option<BTreeSet<u64>>>,
     /// Time of all calls, of the longest, and of each.
     times: BTreeMap<Action, (u64, u64, Histogram<u32>)>,
     calls: u64,
@@ -84,7 +84,7 @@ impl Replay {
             tables: HashMap::new(),
             views: HashMap::new(),
             drafts: HashMap::new(),
-            saving: Vec::new(),
+            saving: HashMap::new(),
             times: BTreeMap::new(),
             calls: 0,
             skipped: 0,
@@ -102,7 +102,7 @@ impl Replay {
     }
 
     /// Leaves out what takes commits or tables away, or changes which ones stay or what they are called: collections,
-    /// pins, clearings, branches, deletes of tables.
+    /// pins, clearings, branches, deletes of tables, and snapshots of tables, which a host may take for the newest state.
     #[must_use]
     pub fn keeps_all(mut self) -> Replay {
         self.keeps_all = true;
@@ -188,7 +188,7 @@ impl Replay {
         if call.depth > 0 || call.answer == Answer::Failed {
             self.skipped += 1;
             if call.action == Action::SaveSnapshot {
-                self.saving.retain(|told| told.0 != call.thread);
+                self.saving.remove(&call.thread);
             }
             return self.roll_back_failed(call);
         }
@@ -604,21 +604,21 @@ impl Replay {
                 Answer::Nothing
             }
             (Action::SaveTable, [Argument::Handle(handle)]) => {
-                let told = (call.thread, *handle);
-                if !self.tables.contains_key(handle) || self.saving.contains(&told) {
+                let is_there = self.tables.contains_key(handle);
+                let told = self.saving.entry(call.thread).or_insert_with(|| Some(BTreeSet::new()));
+                *told = told.take().filter(|_| is_there);
+                // A snapshot of a part would be another than what the trace goes on with.
+                if !told.as_mut().is_some_and(|told| told.insert(*handle)) {
                     return Ok(None);
                 }
-                self.saving.push(told);
                 Answer::Nothing
             }
             (Action::SaveSnapshot, [Argument::Bytes(name)]) => {
                 return self.save_snapshot(call.thread, text(name)?);
             }
             (Action::DeleteSnapshot, [Argument::Bytes(name)]) => {
-                let (name, session) = (text(name)?, self.session.as_ref());
-                let session = session.expect("it was looked for");
-                let is_there = session.list_snapshots()?.iter().any(|it| it.name == name);
-                if self.keeps_all || !is_there {
+                let name = text(name)?;
+                if self.keeps_all || !self.has_snapshot(name)? {
                     return Ok(None);
                 }
                 self.timed(action, |replay| {
@@ -631,13 +631,12 @@ impl Replay {
         Ok(Some(answer))
     }
 
-    /// Saves the tables that the thread has told of. A recorder of before told of none, and what the store has of the name
-    /// stays.
+    /// Saves the tables that the thread has told of, if all are there. A recorder of before told of none, and what the store
+    /// has of the name stays.
     fn save_snapshot(&mut self, thread: u64, name: &str) -> Result<Option<Answer>> {
-        let own = self.saving.iter().filter(|told| told.0 == thread).map(|told| told.1);
-        let own: Vec<u64> = own.collect();
-        self.saving.retain(|told| told.0 != thread);
-        if own.is_empty() {
+        let Some(Some(own)) = self.saving.remove(&thread) else { return Ok(None) };
+        let is_there = own.iter().all(|handle| self.tables.contains_key(handle));
+        if self.keeps_all || !is_there || self.has_snapshot(name)? {
             return Ok(None);
         }
         let tables = std::mem::take(&mut self.tables);
@@ -647,10 +646,12 @@ impl Replay {
             replay.session.as_ref().expect("it was looked for").save_snapshot(name, content)
         });
         self.tables = tables;
-        match outcome {
-            Err(error) if error.kind() == Kind::Exists => Ok(None),
-            outcome => outcome.map(|()| Some(Answer::Nothing)),
-        }
+        outcome.map(|()| Some(Answer::Nothing))
+    }
+
+    fn has_snapshot(&self, name: &str) -> Result<bool> {
+        let session = self.session.as_ref().expect("it was looked for");
+        Ok(session.list_snapshots()?.iter().any(|it| it.name == name))
     }
 
     fn new_table(&mut self, call: &Call, table: Table) -> Answer {

@@ -41,6 +41,9 @@ pub struct Summary {
     pub calls_per_second: f64,
     /// Commits of contexts, or what the host marked where there are none; without those under a mark `load`.
     pub blocks: u64,
+    /// Whether they are commits.
+    #[serde(skip)]
+    pub has_commits: bool,
     /// Blocks a second, of the time that is under no mark `load`.
     pub blocks_per_second: f64,
     /// Transactions of these blocks; none where the host did not tell of any.
@@ -580,6 +583,7 @@ impl Adding {
             busy_seconds: self.busy_ns as f64 / 1e9,
             calls_per_second: per(self.calls as usize, seconds),
             blocks: blocks.len() as u64,
+            has_commits: self.has_commits,
             blocks_per_second: per(blocks.len(), loaded_seconds),
             transactions,
             transactions_per_second: transactions.map(|it| per(it as usize, loaded_seconds)),
@@ -699,24 +703,31 @@ pub fn summarise(trace: &mut Trace, name: &str) -> Result<Summary> {
     Ok(adding.summary(name, trace.end()))
 }
 
-/// Reads a trace for the blocks from one number to before another, each by itself where they are few enough. Ends early where
-/// `goes_on` says no, and says whether it did.
+/// Reads a trace for the blocks from one number to before another, each by itself where they are few enough. `has_commits` is
+/// the [summary](Summary::has_commits)'s. Ends early where `goes_on` says no, and says whether it did: without the block
+/// that it came to.
 pub fn blocks_between(
     trace: &mut Trace,
+    has_commits: bool,
     asked: std::ops::Range<u64>,
     mut goes_on: impl FnMut() -> bool,
 ) -> Result<(Vec<BlockTime>, bool)> {
-    let mut adding = Adding::of(asked);
+    let (mut adding, kind) = (Adding::of(asked), usize::from(!has_commits));
     let (mut calls, mut is_cut): (u64, _) = (0, false);
     while let Some(call) = trace.next_call()? {
         adding.add(&call);
         calls += 1;
         is_cut = calls.is_multiple_of(4_096) && !goes_on();
-        if is_cut || (adding.has_commits && adding.by_block[0].is_full()) {
+        if is_cut || adding.by_block[kind].is_full() {
             break;
         }
     }
-    Ok((adding.summary("", TraceEnd::default()).block_times, is_cut))
+    // The last mark ends with the trace.
+    if !is_cut && let Some(mark) = adding.mark.take() {
+        adding.end_mark(adding.end_ns, mark);
+    }
+    let [commits, marks] = adding.by_block;
+    Ok((if has_commits { commits } else { marks }.points(), is_cut))
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::trace::{Recorder, Trace};
 use varvite::{Batch, Session, SessionOptions, TableOptions};
 use varvite_sight::trace::{
-    Comparison, Summary, blocks_between, compare, comparison_page, summarise, summary_page,
+    BlockTime, Comparison, Summary, blocks_between, compare, comparison_page, summarise,
+    summary_page,
 };
 
 /// A recording by a clock that says what it is told to.
@@ -261,14 +262,37 @@ fn a_block_is_a_point_until_there_are_too_many() {
         assert_eq!(next, blocks);
         // Some of them are each by itself again.
         let mut trace = Trace::open(&*recording.disk, "t").unwrap();
-        let (some, is_cut) = blocks_between(&mut trace, 100..300, || true).unwrap();
+        let (some, is_cut) = blocks_between(&mut trace, true, 100..300, || true).unwrap();
         let expected = blocks.saturating_sub(100).min(200);
         assert_eq!((some.len() as u64, is_cut), (expected, false));
         assert!(some.iter().all(|it| it.blocks == 1 && it.name == names[it.number as usize]));
         let mut trace = Trace::open(&*recording.disk, "t").unwrap();
-        let (_, is_cut) = blocks_between(&mut trace, 0..u64::MAX, || false).unwrap();
+        let (_, is_cut) = blocks_between(&mut trace, true, 0..u64::MAX, || false).unwrap();
         assert_eq!(is_cut, blocks * 2 > 4_096);
     }
+}
+
+/// Marks are read as far as they are asked for, and the one that a reading was cut in is no block.
+#[test]
+fn marks_are_read_as_far_as_they_are_asked_for() {
+    let recording = recording(&[]);
+    for number in 0..10_000_u64 {
+        recording.at(number * 1_000).mark(&number.to_string());
+    }
+    let summary = recording.summary("run");
+    assert_eq!((summary.blocks, summary.has_commits), (10_000, false));
+    let read = |asked, goes_on: fn() -> bool| {
+        let mut trace = Trace::open(&*recording.disk, "t").unwrap();
+        blocks_between(&mut trace, false, asked, goes_on).unwrap()
+    };
+    let (some, is_cut) = read(100..200, || panic!("it reads on"));
+    assert!(some.len() == 100 && some.iter().all(|it| it.name == it.number.to_string()));
+    assert!(!is_cut);
+    let sum = |blocks: &[BlockTime]| blocks.iter().map(|it| it.blocks).sum::<u64>();
+    let (cut, is_cut) = read(0..u64::MAX, || false);
+    assert_eq!((sum(&cut), is_cut), (4_095, true));
+    let (all, is_cut) = read(0..u64::MAX, || true);
+    assert_eq!((sum(&all), is_cut), (10_000, false));
 }
 
 /// What is said to be the longest took so long, and no percentile is above it.
@@ -330,7 +354,8 @@ fn prefixes_that_differ_are_told_apart() {
     let store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
     let mut tree = store.empty_tree();
     let (long, longer) = ([b'l'; 200], [b'l'; 201]);
-    let paths: [&[&[u8]]; 14] = [
+    let other = [&long[..199], b"x"].concat();
+    let paths: [&[&[u8]]; 15] = [
         &[b"\xff"],
         &[b"\\xff"],
         &[b"a/b"],
@@ -345,6 +370,7 @@ fn prefixes_that_differ_are_told_apart() {
         &["…".as_bytes()],
         &[&long],
         &[&longer],
+        &[&other],
     ];
     for path in paths {
         tree.add(path, b"value").unwrap();
@@ -409,8 +435,8 @@ fn strangers_names_take_a_bounded_part_of_a_summary() {
     drop(tree);
     let summary = recording.summary("run");
     assert!(summary.samples.len() <= 64, "{}", summary.samples.len());
-    assert!(summary.samples.keys().all(|name| name.len() <= 140));
-    assert!(summary.prefixes.iter().all(|row| row.prefix.len() <= 280), "{:?}", summary.prefixes);
+    assert!(summary.samples.keys().all(|name| name.len() <= 150));
+    assert!(summary.prefixes.iter().all(|row| row.prefix.len() <= 300), "{:?}", summary.prefixes);
 }
 
 #[test]

@@ -175,8 +175,10 @@ fn options(arguments: &Arguments) -> Result<Value> {
     let opened = folder.open_with(Options::default())?;
     let (configuration, stats, usual) =
         (opened.configuration(), opened.stats(), Options::default());
+    // No file says it, but each commit of ours adds objects where they are found by hash.
     let index = match (stats.commits, stats.objects) {
         (0, _) => None,
+        _ if irmin::is_store(&*folder::disk(store)?)? => None,
         (_, 0) => Some("minimal"),
         _ => Some("always"),
     };

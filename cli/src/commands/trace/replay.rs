@@ -17,6 +17,7 @@ use varvite::{Error, Result, Session, SessionOptions, Table, TableOptions, Verif
 use varvite_sight::trace::irmin::FromRows;
 use varvite_sight::trace::{Outcome as Found, Replay};
 
+use super::recordings::{Recordings, is_commit};
 use super::settings::{Parts, Setting, Settled};
 use super::{End, Rows, in_row, open_any, rows_of, told};
 use crate::commands::replay::blocks::IndexKind;
@@ -172,16 +173,34 @@ impl Source {
         }
     }
 
-    /// Which faces it has calls of.
-    fn faces(file: &Path) -> Result<(bool, bool)> {
-        let (mut context, mut table) = (false, false);
+    /// What it has.
+    fn contents(file: &Path) -> Result<Contents> {
+        let mut contents = Contents::default();
+        let Contents { faces: (context, table), commits, refused } = &mut contents;
         Source::open(file)?.each(|call, _| {
-            context |= call.action.face() == Face::Context;
-            table |= call.action.face() == Face::Table;
+            *context |= call.action.face() == Face::Context;
+            *table |= call.action.face() == Face::Table;
+            *commits += u64::from(is_commit(call));
+            if let (Action::SaveSnapshot | Action::DeleteSnapshot, [Argument::Bytes(name)]) =
+                (call.action, &call.arguments[..])
+                && refused.is_none()
+            {
+                *refused = tables::check_user_name(&String::from_utf8_lossy(name)).err();
+            }
             Ok(())
         })?;
-        Ok((context, table))
+        Ok(contents)
     }
+}
+
+/// What a trace has.
+#[derive(Default)]
+struct Contents {
+    /// Whether it has calls of a context, and of tables.
+    faces: (bool, bool),
+    commits: u64,
+    /// Why its snapshots of tables are none for a store that somebody has, if so.
+    refused: Option<Error>,
 }
 
 /// Where the part `name` of a store is: of a trace of both faces each has a folder.
@@ -211,6 +230,7 @@ impl Made {
 /// A replay, and what was made for it.
 struct Side {
     replay: Replay,
+    reads_only: bool,
     made: Made,
 }
 
@@ -316,7 +336,7 @@ impl Opened {
         }
         // A trace is a stranger's, and what it takes away from a store that somebody has is gone.
         let replay = if was_there && !arguments.collect { replay.keeps_all() } else { replay };
-        Side { replay: if reads_only { replay.reads_only() } else { replay }, made }
+        Side { replay: if reads_only { replay.reads_only() } else { replay }, reads_only, made }
     }
 }
 
@@ -412,7 +432,7 @@ fn settled(arguments: &Arguments) -> Result<(Settled, Settled)> {
 }
 
 /// `Invalid` for what is given and would do nothing.
-fn check_parts(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
+fn check_parts(arguments: &Arguments, faces: (bool, bool), refused: Option<Error>) -> Result<()> {
     let parts = |place: Option<&Path>| -> Result<Parts> {
         let context = place.map(|place| within(place, faces, "context"));
         let is_irmin = match context.filter(|it| it.is_dir()) {
@@ -455,11 +475,15 @@ fn check_parts(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
             "{flag} is of {what}, and the trace has none: leave it out"
         )));
     }
-    check_what_is_there(arguments, faces)
+    check_what_is_there(arguments, faces, refused)
 }
 
 /// The same of what is for a store that is made, or for one that was there.
-fn check_what_is_there(arguments: &Arguments, faces: (bool, bool)) -> Result<()> {
+fn check_what_is_there(
+    arguments: &Arguments,
+    faces: (bool, bool),
+    refused: Option<Error>,
+) -> Result<()> {
     let [own, beside] = [&arguments.store, &arguments.beside].map(|it| it.as_deref());
     let has = |place: Option<&Path>, part: &str, names: &[&str]| {
         let place = place.map(|place| within(place, faces, part));
@@ -503,6 +527,16 @@ fn check_what_is_there(arguments: &Arguments, faces: (bool, bool)) -> Result<()>
             "--collect is of a store that was there before, and a new one does all that the trace does: leave it out",
         ));
     }
+    // Commands take what has such a name for the newest state, and remove what was before it.
+    if let Some(error) =
+        refused.filter(|_| arguments.collect && (has_tables(own) || has_tables(beside)))
+    {
+        return Err(Error::invalid(format!(
+            "--collect would save and delete the snapshots of the trace in a store that was there before, and {}: leave \
+             --collect out, or give a new folder",
+            error.detail()
+        )));
+    }
     Ok(())
 }
 
@@ -518,41 +552,35 @@ fn replayed(
     arguments: &Arguments,
     replay: &mut Replay,
     mut beside: Option<&mut Replay>,
-    tracing: &mut [sight::Tracing; 2],
+    recordings: &mut Recordings,
 ) -> Result<Ran> {
-    let [tracing, beside_tracing] = tracing;
     // The first reading measures the counter for a part of a second, which is no store's time.
     monotonic_ns();
-    let (cpu, sampled) = (cpu_ns(), tracing.sampling_ns() + beside_tracing.sampling_ns());
+    let (cpu, sampled) = (cpu_ns(), recordings.sampling_ns());
     let mut beside_cpu = 0;
+    if !replay.has_not_begun() {
+        recordings.run_from_here();
+    }
     let end = Source::open(&arguments.file)?.each(|call, is_exact| {
         let run = |replay: &mut Replay| {
             if is_exact { replay.call(call) } else { replay.call_of_rows(call) }
         };
         // The recording of the replay has its blocks where the other has them.
-        if let (Action::Mark, [Argument::Bytes(name)]) = (call.action, &call.arguments[..]) {
-            let name = String::from_utf8_lossy(name);
-            tracing.mark(&name);
-            beside_tracing.mark(&name);
-        }
-        if let (Action::Sample, [Argument::Bytes(name), Argument::Number(number)]) =
-            (call.action, &call.arguments[..])
-            && name == b"transactions"
-        {
-            tracing.count("transactions", *number);
-            beside_tracing.count("transactions", *number);
-        }
+        recordings.before(call);
         run(replay)?;
-        tracing.tick();
+        recordings.after_own();
         if let Some(beside) = &mut beside {
             let start = cpu_ns();
             run(beside)?;
             beside_cpu += cpu_ns() - start;
-            beside_tracing.tick();
+            recordings.after_beside(call);
+        }
+        if !replay.has_not_begun() {
+            recordings.run_from_here();
         }
         Ok(())
     })?;
-    let sampling_ns = tracing.sampling_ns() + beside_tracing.sampling_ns() - sampled;
+    let sampling_ns = recordings.sampling_ns() - sampled;
     let cpu_seconds = (cpu_ns() - cpu - beside_cpu - sampling_ns) as f64 / 1e9;
     if replay.has_not_begun() {
         let at = arguments.at.as_deref().unwrap_or_default();
@@ -564,7 +592,7 @@ fn replayed(
 
 /// Replays the trace and prints what came out.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let faces = Source::faces(&arguments.file)?;
+    let Contents { faces, commits, refused } = Source::contents(&arguments.file)?;
     if arguments.snapshot.is_some() && !faces.0 {
         let why = "--snapshot makes a context, and the trace has none: of tables, --tables names a snapshot of the store";
         return Err(Error::invalid(why).into());
@@ -574,15 +602,16 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         return Err(Error::invalid(why).into());
     }
     let place = arguments.store.as_deref();
-    check_parts(arguments, faces)?;
+    check_parts(arguments, faces, refused)?;
     let (settled, beside_settled) = settled(arguments)?;
     // The last, since what is refused leaves none behind.
-    let mut tracing = [
-        sight::Tracing::to(arguments.trace.as_deref(), place)?,
-        sight::Tracing::beside(arguments.beside_trace.as_deref(), arguments.beside.as_deref())?,
-    ];
-    let settled = settled.recorded(tracing[0].recorder());
-    let beside_settled = beside_settled.recorded(tracing[1].recorder());
+    let mut recordings = Recordings::begin(
+        (arguments.trace.as_deref(), place),
+        (arguments.beside_trace.as_deref(), arguments.beside.as_deref()),
+    )?;
+    let [own_recorder, beside_recorder] = recordings.recorders();
+    let settled = settled.recorded(own_recorder);
+    let beside_settled = beside_settled.recorded(beside_recorder);
     let mut own = Side::begin(place, faces, &settled, arguments)?;
     let beside = arguments
         .beside
@@ -595,11 +624,14 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             return Err(error.into());
         }
     };
+    if commits > 0 && beside.as_ref().is_some_and(|it| it.reads_only) {
+        recordings.mark_blocks(commits);
+    }
     let ran = replayed(
         arguments,
         &mut own.replay,
         beside.as_mut().map(|it| &mut it.replay),
-        &mut tracing,
+        &mut recordings,
     );
     let Ran { cpu_seconds, beside_cpu, end } = match ran {
         Ok(ran) => ran,
@@ -617,7 +649,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         store.map_or(Ok(()), Store::close)?;
         session.map_or(Ok(()), Session::close)?;
     }
-    tracing.into_iter().try_for_each(sight::Tracing::finish)?;
+    recordings.finish()?;
     let report = Report {
         calls: found.calls,
         skipped: found.skipped,

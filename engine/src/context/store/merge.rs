@@ -12,7 +12,6 @@ use ancestors::Past;
 
 use super::{CommitInfo, Store};
 use crate::context::hash::CommitHash;
-use crate::context::observer::Operation;
 use crate::context::tree::{Merged, Resolution, Resolve, Sides, Tree, told};
 use crate::error::Result;
 use crate::trace::{Action, Answer, Walk};
@@ -58,7 +57,6 @@ impl Store {
         limits: Limits,
         resolve: impl FnMut(&[Vec<u8>], Sides<'_>) -> Result<Resolution>,
     ) -> Result<Merge<Tree>> {
-        let _span = self.span(Operation::Merge);
         let Some(recorder) = &self.options.recorder else {
             return self.bring_together(ours, theirs, limits, resolve);
         };

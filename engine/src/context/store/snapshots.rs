@@ -74,7 +74,7 @@ impl Store {
         watch: &mut dyn FnMut(&CommitFileProgress) -> Result<()>,
     ) -> Result<CommitFile> {
         let _span = self.span(Operation::Export);
-        let listed = |commit: &CommitHash| Ok((*commit, self.commit_info(commit)?.parents));
+        let listed = |commit: &CommitHash| Ok((*commit, self.info_of(commit)?.parents));
         let listed = commits.iter().map(listed).collect::<Result<Vec<Listed>>>()?;
         let in_order = order::order(&listed);
         let (Some(in_order), Ok(count)) = (in_order, u32::try_from(commits.len())) else {
@@ -112,7 +112,7 @@ impl Store {
         let mut exporter = Exporter::begin(file, &opening, options, &*load, watch)?;
         for place in in_order {
             let commit = &listed[place].0;
-            exporter.commit(self.checkout(commit)?.root(), &self.commit_info(commit)?)?;
+            exporter.commit(&self.root_of(commit)?, &self.info_of(commit)?)?;
         }
         let written = exporter.finish()?;
         // It takes seconds, in which somebody may put a file of his own there.

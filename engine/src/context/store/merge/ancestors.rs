@@ -86,6 +86,7 @@ impl<'a> Past<'a> {
         ours: &[CommitHash],
         theirs: &[CommitHash],
     ) -> Result<Vec<CommitHash>> {
+        let _span = self.store.span(Operation::History);
         match self.by_sequence(ours, theirs)? {
             Some(lowest) => Ok(lowest),
             None => self.walk_to_the_ends(ours, theirs),
@@ -247,7 +248,6 @@ impl Store {
         theirs: &CommitHash,
         limits: Limits,
     ) -> Result<Vec<CommitHash>> {
-        let _span = self.span(Operation::History);
         self.commit_info(ours)?;
         self.commit_info(theirs)?;
         let mut past = Past::new(self, limits);
@@ -266,9 +266,9 @@ impl Store {
         last: &CommitHash,
         limits: Limits,
     ) -> Result<Vec<CommitHash>> {
-        let _span = self.span(Operation::History);
         self.commit_info(first)?;
         self.commit_info(last)?;
+        let _span = self.span(Operation::History);
         let mut past = Past::new(self, limits);
         let mut children: HashMap<CommitHash, Vec<CommitHash>> = HashMap::new();
         let mut seen = HashSet::from([*last]);
@@ -313,14 +313,14 @@ impl Store {
         let mut seen = HashSet::new();
         for head in heads {
             if seen.insert(*head) {
-                queue.push((self.commit_info(head)?.sequence, *head));
+                queue.push((self.info_of(head)?.sequence, *head));
             }
         }
         let mut commits = Vec::new();
         while commits.len() < limit
             && let Some((_, hash)) = queue.pop()
         {
-            let commit = self.commit_info(&hash)?;
+            let commit = self.info_of(&hash)?;
             for parent in &commit.parents {
                 if seen.insert(*parent)
                     && let Some(ancestry) = self.ancestry(parent)?
