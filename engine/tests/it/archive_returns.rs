@@ -20,8 +20,8 @@ fn next(store: &mut Store, on: Option<&CommitHash>, changes: &[Change<'_>]) -> C
     let mut tree = on.map_or_else(|| store.empty_tree(), |on| store.checkout(on).unwrap());
     for (path, to) in changes {
         match to {
-            Some(block) => tree.add(*path, &value(*block)).unwrap(),
-            None => tree.remove(*path).unwrap(),
+            Some(block) => tree.add(path, &value(*block)).unwrap(),
+            None => tree.remove(path).unwrap(),
         }
     }
     let parents: Vec<_> = on.into_iter().copied().collect();
@@ -34,7 +34,7 @@ fn expect(upper: &Arc<SimDisk>, commit: &CommitHash, values: &[(&[&str], u8)]) {
     let store = open(upper, long(None)).unwrap();
     let tree = store.checkout(commit).unwrap();
     for (path, block) in values {
-        assert_eq!(tree.find(*path).unwrap(), Some(value(*block)), "{path:?}");
+        assert_eq!(tree.find(path).unwrap(), Some(value(*block)), "{path:?}");
     }
 }
 
