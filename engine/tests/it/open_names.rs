@@ -3,14 +3,12 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use varvite::context::{CommitInfo, Durability, Index, Options, Store};
-use varvite::disk::os::OsDisk;
+use varvite::context::{CommitInfo, Options, Store};
 use varvite::disk::sim::{Crash, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
 use varvite::table::check::check;
 use varvite::{Batch, Kind, Log, OpenTable, Result, Session, SessionOptions, TableOptions, Verify};
 
-use crate::context_story::{self, Act, Tale};
 use crate::disk_promises::{all, fails, file};
 use crate::story::{self, Story};
 
@@ -65,28 +63,6 @@ fn the_story_of_tables_is_told() {
             let report = check(&image, |_| ControlFlow::Continue(())).unwrap();
             assert_eq!(report.findings, Vec::new(), "{act:?}");
             Session::open(image, SessionOptions::default()).unwrap().close().unwrap();
-        }
-    }
-}
-
-/// On the simulated disk and on that of the system. Where open files keep their names the index may be refused to be made again
-/// while a store is open, and the story goes on without that.
-#[test]
-fn the_story_of_a_context_is_told() {
-    let folder = tempfile::tempdir().unwrap();
-    for index in [Index::Minimal, Index::Always] {
-        let own = folder.path().join(format!("{index:?}"));
-        let own: Arc<dyn Disk> = OsDisk::create(own).unwrap();
-        for (disk, keeps_names) in [(disk() as Arc<dyn Disk>, true), (own, cfg!(windows))] {
-            let mut tale = Tale::new(disk, &context_story::options(index, Durability::Synced));
-            for act in context_story::ACTS {
-                let outcome = tale.act(*act);
-                let is_refused = outcome.as_ref().is_err_and(|it| it.kind() == Kind::Io);
-                if !(keeps_names && matches!(act, Act::Rebuild) && is_refused) {
-                    outcome.unwrap_or_else(|error| panic!("{index:?}, {act:?}: {error}"));
-                }
-                tale.is_intact().unwrap_or_else(|error| panic!("{index:?}, {act:?}: {error}"));
-            }
         }
     }
 }
