@@ -34,6 +34,19 @@ pub use buffer::{ALIGNMENT, Buffer};
 
 use crate::error::{Error, Kind, Result};
 
+/// `Debug` by the name of the type alone, for what is behind `dyn Disk`, `dyn File` and the like: a table of methods keeps what
+/// prints it, and with it what prints all that is in it.
+macro_rules! names_itself {
+    ($type:ident) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(stringify!($type))
+            }
+        }
+    };
+}
+pub(crate) use names_itself;
+
 /// How [`Disk::open`] treats a file that is there, or is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -350,11 +363,12 @@ pub trait Queue: Send + Debug {
 }
 
 /// The default queue: each read is done when its completion is asked for.
-#[derive(Debug)]
 pub struct SerialQueue {
     depth: usize,
     waiting: std::collections::VecDeque<Read>,
 }
+
+names_itself!(SerialQueue);
 
 impl SerialQueue {
     /// A queue for up to `depth` reads.

@@ -11,6 +11,7 @@ mod vector;
 use std::cmp::Ordering;
 #[cfg(not(target_family = "wasm"))]
 pub(crate) use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 #[cfg(target_family = "wasm")]
 pub(crate) use vector::{Map as BTreeMap, Set as BTreeSet};
@@ -91,6 +92,16 @@ pub(crate) fn keep_least<T: Ord>(items: &mut Vec<T>, count: usize) {
     }
 }
 
+/// Puts `fresh` into the place of what is at `places`, which it gives back: one copy for each type, where the library's has
+/// one for each iterator.
+pub(crate) fn splice<T>(items: &mut Vec<T>, places: Range<usize>, fresh: Vec<T>) -> Vec<T> {
+    let rest = items.split_off(places.end);
+    let old = items.split_off(places.start);
+    items.extend(fresh);
+    items.extend(rest);
+    old
+}
+
 /// A map; of several values of a key the last.
 pub(crate) fn map<K: Ord, V>(items: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V> {
     let mut map = BTreeMap::new();
@@ -141,6 +152,18 @@ mod tests {
                 insertion_sort(&mut items, |one, other| one.0.cmp(&other.0));
                 assert_eq!(items, expected, "{count} of {kinds}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_spliced_in_stands_where_the_old_items_stood() {
+        for (places, fresh) in
+            [(0..0, vec![7]), (1..3, vec![7, 8, 9]), (0..4, vec![]), (4..4, vec![7])]
+        {
+            let (mut items, mut expected) = (vec![0, 1, 2, 3], vec![0, 1, 2, 3]);
+            let old: Vec<_> = expected.splice(places.clone(), fresh.clone()).collect();
+            assert_eq!(splice(&mut items, places, fresh), old);
+            assert_eq!(items, expected);
         }
     }
 

@@ -7,7 +7,7 @@
 //! untouched. The bytes: `docs/design/js.md`.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -16,8 +16,21 @@ use varvite::{Error, Kind, Result};
 use wasm_bindgen::prelude::*;
 
 use self::directory::{Directory, Place};
+use self::nodes::{Node, Nodes};
 
 mod directory;
+mod nodes;
+
+/// `Debug` by the name of the type alone, as disks of the engine have it: whatever prints more would be kept.
+macro_rules! names_itself {
+    ($type:ident) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(stringify!($type))
+            }
+        }
+    };
+}
 
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = r#"
@@ -78,7 +91,7 @@ thread_local! {
 }
 
 /// A pool by its number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Pool(usize);
 
 impl Pool {
@@ -129,7 +142,6 @@ fn failed(action: &str, path: &str, thrown: &JsValue) -> Error {
 }
 
 /// A file of the pool that has a name, or that is still open. Its number is given back with the last of both.
-#[derive(Debug)]
 struct Slot {
     number: u32,
     names: Weak<Mutex<Names>>,
@@ -143,16 +155,9 @@ impl Drop for Slot {
     }
 }
 
-#[derive(Clone, Debug)]
-enum Node {
-    Folder,
-    File(Arc<Slot>),
-}
-
 /// What the disk knows in memory.
-#[derive(Debug)]
 struct Names {
-    nodes: BTreeMap<String, Node>,
+    nodes: Nodes,
     /// Numbers that may be given away.
     free: Vec<u32>,
     /// Numbers that a durable directory may still name.
@@ -170,12 +175,13 @@ fn lock(names: &Mutex<Names>) -> MutexGuard<'_, Names> {
 }
 
 /// A disk over a pool. One handle of a pool at a time: the browser sees to that.
-#[derive(Debug)]
 pub struct PoolDisk {
     pool: Pool,
     names: Arc<Mutex<Names>>,
     root: String,
 }
+
+names_itself!(PoolDisk);
 
 /// Files 0 and 1 are the directory's.
 const FIRST: u32 = 2;
@@ -212,7 +218,7 @@ impl PoolDisk {
             Ok(())
         })?;
         let names = Arc::new(Mutex::new(Names {
-            nodes: BTreeMap::new(),
+            nodes: Nodes::default(),
             free: Vec::new(),
             leaving: Vec::new(),
             count,
@@ -220,14 +226,14 @@ impl PoolDisk {
             whole,
             held: HashMap::new(),
         }));
-        let mut slots: HashMap<u32, Arc<Slot>> = HashMap::new();
-        let mut nodes = BTreeMap::new();
+        let mut slots: Vec<Option<Arc<Slot>>> = vec![None; count as usize];
+        let mut nodes = Nodes::default();
         for (path, place) in directory.places {
             let node = match place {
                 Place::Folder => Node::Folder,
                 Place::File(number) if number < count => {
                     let new = || Arc::new(Slot { number, names: Arc::downgrade(&names) });
-                    Node::File(Arc::clone(slots.entry(number).or_insert_with(new)))
+                    Node::File(Arc::clone(slots[number as usize].get_or_insert_with(new)))
                 }
                 Place::File(number) => {
                     return Err(Error::missing(format!(
@@ -238,7 +244,8 @@ impl PoolDisk {
             };
             nodes.insert(path, node);
         }
-        let free: Vec<u32> = (FIRST..count).rev().filter(|it| !slots.contains_key(it)).collect();
+        let free: Vec<u32> =
+            (FIRST..count).rev().filter(|it| slots[*it as usize].is_none()).collect();
         let disk = PoolDisk { pool, names, root: root.to_owned() };
         lock(&disk.names).nodes = nodes;
         for &number in &free {
@@ -351,7 +358,7 @@ impl PoolDisk {
     }
 }
 
-fn check_folder(nodes: &BTreeMap<String, Node>, path: &str) -> Result<()> {
+fn check_folder(nodes: &Nodes, path: &str) -> Result<()> {
     match nodes.get(path) {
         _ if path.is_empty() => Ok(()),
         Some(Node::Folder) => Ok(()),
@@ -465,11 +472,12 @@ impl Disk for PoolDisk {
     }
 }
 
-#[derive(Debug)]
 struct PoolLock {
     path: String,
     names: Arc<Mutex<Names>>,
 }
+
+names_itself!(PoolLock);
 
 impl Lock for PoolLock {}
 
@@ -479,13 +487,14 @@ impl Drop for PoolLock {
     }
 }
 
-#[derive(Debug)]
 struct PoolFile {
     pool: Pool,
     slot: Arc<Slot>,
     path: String,
     writable: bool,
 }
+
+names_itself!(PoolFile);
 
 impl PoolFile {
     /// An offset or length that JavaScript's numbers have exactly.

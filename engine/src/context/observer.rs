@@ -313,7 +313,7 @@ impl<'a, M: Borrow<Meter>, S: AsRef<[u8]>> Span<'a, M, S> {
 
 impl<M: Borrow<Meter>, S: AsRef<[u8]>> Drop for Span<'_, M, S> {
     fn drop(&mut self) {
-        let meter: &Meter = self.meter.borrow();
+        let Some(meter) = observing(Some::<&Meter>(self.meter.borrow())) else { return };
         let duration_ns = meter.now_ns().saturating_sub(self.start_ns);
         self.tally.tell(meter);
         let (after, before) = (meter.cost(), &self.before);

@@ -19,7 +19,7 @@ use crate::order::BTreeMap;
 /// assert_eq!(disk.bytes("a")?, b"12");
 /// # Ok::<(), varvite::Error>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct MemoryDisk {
     names: RwLock<BTreeMap<String, Node>>,
     /// Lock files that are held, with their holders.
@@ -27,8 +27,9 @@ pub struct MemoryDisk {
     entropy: Mutex<Option<Entropy>>,
 }
 
+super::names_itself!(MemoryDisk);
+
 /// What a seeded disk draws from.
-#[derive(Debug)]
 struct Entropy {
     drawn: Random,
     /// The seeds of its copies, which must draw other numbers than the disk itself.
@@ -42,14 +43,14 @@ impl Entropy {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum Node {
     Folder,
     File(Arc<SharedBytes>),
 }
 
 /// What all handles and names of a file share.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct SharedBytes(RwLock<Vec<u8>>);
 
 impl SharedBytes {
@@ -287,11 +288,12 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[derive(Debug)]
 struct MemoryLock {
     path: String,
     held: Arc<Mutex<HashMap<String, String>>>,
 }
+
+super::names_itself!(MemoryLock);
 
 impl Lock for MemoryLock {}
 
@@ -301,12 +303,13 @@ impl Drop for MemoryLock {
     }
 }
 
-#[derive(Debug)]
 struct MemoryFile {
     path: String,
     content: Arc<SharedBytes>,
     writable: bool,
 }
+
+super::names_itself!(MemoryFile);
 
 impl MemoryFile {
     fn check_writable(&self) -> Result<()> {

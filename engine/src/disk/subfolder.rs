@@ -18,7 +18,6 @@ pub(crate) struct Traffic {
 }
 
 /// The folder `name` of `disk`.
-#[derive(Debug)]
 pub(crate) struct Subfolder {
     disk: Arc<dyn Disk>,
     name: String,
@@ -28,7 +27,9 @@ pub(crate) struct Subfolder {
     traffic: Arc<FolderCounters>,
 }
 
-#[derive(Debug, Default)]
+super::names_itself!(Subfolder);
+
+#[derive(Default)]
 struct FolderCounters {
     written_bytes: AtomicU64,
     syncs: AtomicU64,
@@ -139,11 +140,12 @@ impl Disk for Subfolder {
 }
 
 /// A file that is written to.
-#[derive(Debug)]
 struct Counted {
     file: Arc<dyn File>,
     traffic: Arc<FolderCounters>,
 }
+
+super::names_itself!(Counted);
 
 impl File for Counted {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {

@@ -10,11 +10,12 @@ use crate::disk::{Access, Disk, Lock, Mode, remove_quietly};
 use crate::error::{Error, Kind, Result};
 
 /// Both locks.
-#[derive(Debug)]
 struct Exclusive {
     file: Box<dyn Lock>,
     folder: Option<Box<dyn Lock>>,
 }
+
+crate::disk::names_itself!(Exclusive);
 
 impl Lock for Exclusive {
     fn check(&self) -> Result<()> {
@@ -40,12 +41,13 @@ pub fn lock(disk: &dyn Disk, path: &str, holder: &str) -> Result<Box<dyn Lock>> 
 }
 
 /// A lock whose file goes with it.
-#[derive(Debug)]
 struct Passing {
     disk: Arc<dyn Disk>,
     path: String,
     lock: Box<dyn Lock>,
 }
+
+crate::disk::names_itself!(Passing);
 
 impl Lock for Passing {
     fn check(&self) -> Result<()> {

@@ -4,8 +4,9 @@ use crate::disk::File;
 use crate::error::{Error, Result};
 
 /// See the module.
-#[derive(Debug)]
 pub struct StandIn(String);
+
+crate::disk::names_itself!(StandIn);
 
 impl StandIn {
     /// For the file that `path` will be the name of.

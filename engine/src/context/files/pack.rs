@@ -35,6 +35,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::file::append::PAYLOAD_MAX;
 use crate::format::hash::combine;
+use crate::order;
 use crate::sync::{AtomicU64, Mutex, lock};
 
 /// Bytes read at first past the page cache: most records are shorter.
@@ -212,19 +213,19 @@ impl Pack {
 
     /// Readers find `chunk` in the place of those with its numbers, which are returned.
     pub(crate) fn swap_chunk(&self, chunk: Arc<Chunk>) -> Vec<Arc<Chunk>> {
-        self.swap_chunks(chunk.number..chunk.number + chunk.numbers, [chunk])
+        self.swap_chunks(chunk.number..chunk.number + chunk.numbers, vec![chunk])
     }
 
     /// Readers find `fresh`, in order, in the place of those that have one of `numbers`, which are returned.
     pub(crate) fn swap_chunks(
         &self,
         numbers: std::ops::Range<u64>,
-        fresh: impl IntoIterator<Item = Arc<Chunk>>,
+        fresh: Vec<Arc<Chunk>>,
     ) -> Vec<Arc<Chunk>> {
         let mut chunks = lock(&self.chunks);
         let first = chunks.partition_point(|old| old.number < numbers.start);
         let after = chunks.partition_point(|old| old.number < numbers.end);
-        chunks.splice(first..after, fresh).collect()
+        order::splice(&mut chunks, first..after, fresh)
     }
 
     /// Forgets chunks that are gone and before all of `rows`, or for which one of those stands.

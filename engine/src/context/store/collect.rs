@@ -21,6 +21,7 @@ use crate::context::options::Index;
 use crate::context::pieces::node::Load;
 use crate::error::{Error, Kind, Result};
 use crate::file::piecewise::PiecewiseRemoval;
+use crate::order;
 use crate::sync::lock;
 use crate::trace::{Action, Answer};
 
@@ -721,7 +722,7 @@ impl Tip {
         let rows = &mut writer.control.chunks;
         let first = rows.partition_point(|before| before.number < row.number);
         let after = rows.partition_point(|before| before.number < row.number + row.count);
-        let rows: Vec<_> = rows.splice(first..after, [row]).collect();
+        let rows = order::splice(rows, first..after, vec![row]);
         let before = (writer.control.cursor, collection.next);
         collection.next = row.number;
         writer.control.cursor = Some(collection.cursor());
@@ -729,7 +730,7 @@ impl Tip {
         let mut old = pack.chunks_of(row.number..row.number + row.count);
         old.retain(|chunk| chunk.has_file());
         if let Err(error) = self.write_places(pack, writer) {
-            writer.control.chunks.splice(first..=first, rows);
+            order::splice(&mut writer.control.chunks, first..first + 1, rows);
             (writer.control.cursor, collection.next) = before;
             return Err(error);
         }

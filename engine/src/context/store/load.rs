@@ -3,7 +3,6 @@
 
 mod scan;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::tip::{Start, Tip};
@@ -309,7 +308,7 @@ impl Store {
     /// `Corrupt` unless all files are there that the control file names. An older control file put back names some
     /// that collections have removed: written again it would lose what says which files took their places.
     fn expect_files(&self) -> Result<()> {
-        let names: HashSet<String> = self.disk.list("")?.into_iter().collect();
+        let names = order::set(self.disk.list("")?);
         let chunks = self.pack.chunks();
         let mut named = chunks.iter().filter(|chunk| chunk.has_file() && !chunk.is_lower());
         let Some(lost) = named.find(|chunk| !names.contains(&chunk.path)) else {

@@ -7,7 +7,7 @@
 //! Format document: `docs/format/checkpoint.md`.
 
 use super::log_record::{LogEnd, LogPoint};
-use super::snapshot::{TableRecord, decode_tables, encode_tables};
+use super::snapshot::{TableRecord, decode_tables, encode_tables, segments_of};
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::crc;
@@ -236,8 +236,8 @@ impl Checkpoint {
     }
 
     /// Every segment that it names; one may come more than once.
-    pub fn segments(&self) -> Box<dyn Iterator<Item = &SegmentMeta> + '_> {
-        Box::new(self.tables.iter().flat_map(|record| record.table.segments()))
+    pub fn segments(&self) -> std::vec::IntoIter<&SegmentMeta> {
+        segments_of(self.tables.iter().map(|record| &record.table))
     }
 }
 

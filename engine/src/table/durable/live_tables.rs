@@ -24,7 +24,7 @@ use steps::{CheckpointSteps, SHORT_FILES_MAX, kept_max_of};
 use super::checkpoint::{Checkpoint, LiveRecord, Origin, ShapeCut};
 use super::log::LogWriter;
 use super::log_record::{LogEnd, LogPoint, encode_delete_range, encode_update};
-use super::snapshot::{NamedSegments, TableRecord, files_of, named_files};
+use super::snapshot::{NamedSegments, TableRecord, files_of, named_files, segments_of};
 use crate::cache::Charge;
 use crate::disk::Access;
 use crate::error::{Error, Kind, Result};
@@ -295,7 +295,7 @@ impl LiveWriter {
 impl LiveList {
     /// About what the records take.
     fn memory_bytes(&self) -> u64 {
-        let segments = self.entries.values().flat_map(|entry| entry.record.table.segments());
+        let segments = segments_of(self.entries.values().map(|entry| &entry.record.table));
         segments.map(record_bytes).sum()
     }
 

@@ -10,7 +10,7 @@ use super::log::create;
 use super::log_record::{LogEnd, LogPoint};
 use crate::error::Result;
 use crate::file::append::AppendFile;
-use crate::order::BTreeSet;
+use crate::order::{self, BTreeSet};
 use crate::table::shared::SegmentStore;
 use crate::table::shared::paths::LOG;
 
@@ -52,7 +52,7 @@ impl LogCopy {
     ) -> Result<LogCopy> {
         let file = create(store, number, true)?;
         let mut to_come: Vec<_> = points.zip(0..).collect();
-        to_come.sort_unstable_by(|one, other| other.cmp(one));
+        order::sort_by(&mut to_come, |one, other| other.cmp(one));
         Ok(LogCopy {
             store: Arc::clone(store),
             number,

@@ -134,6 +134,16 @@ pub struct MergeRecord {
     pub inputs: Vec<RunRecord>,
 }
 
+impl MergeRecord {
+    /// Adds every segment that it names.
+    pub fn list_segments<'a>(&'a self, all: &mut Vec<&'a SegmentMeta>) {
+        for input in &self.inputs {
+            all.extend(input);
+        }
+        all.extend(&self.outputs);
+    }
+}
+
 /// Segments by id: all that a manifest names, held until it does.
 pub type NamedSegments = BTreeMap<u64, Arc<Segment>>;
 
@@ -184,15 +194,27 @@ impl TableRecord {
     }
 
     /// Every segment that it names.
-    pub fn segments(&self) -> Box<dyn Iterator<Item = &SegmentMeta> + '_> {
-        let levels = self.levels.iter().flat_map(|level| {
-            let merging = level.merging.iter().flat_map(|merging| {
-                merging.inputs.iter().chain(std::iter::once(&merging.outputs)).flatten()
-            });
-            level.runs.iter().flatten().chain(merging)
-        });
-        let union = self.union.iter().flat_map(UnionRecord::segments);
-        Box::new(self.base.iter().chain(levels).chain(&self.last).chain(union))
+    pub fn segments(&self) -> std::vec::IntoIter<&SegmentMeta> {
+        let mut all = Vec::new();
+        self.list_segments(&mut all);
+        all.into_iter()
+    }
+
+    /// Adds every segment that it names.
+    pub fn list_segments<'a>(&'a self, all: &mut Vec<&'a SegmentMeta>) {
+        all.extend(&self.base);
+        for level in &self.levels {
+            for run in &level.runs {
+                all.extend(run);
+            }
+            if let Some(merging) = &level.merging {
+                merging.list_segments(all);
+            }
+        }
+        all.extend(&self.last);
+        if let Some(union) = &self.union {
+            union.merging.list_segments(all);
+        }
     }
 
     /// Every segment that it names, to be numbered anew.
@@ -566,8 +588,8 @@ impl Manifest {
     }
 
     /// Every segment that it names; one may come more than once.
-    pub fn segments(&self) -> Box<dyn Iterator<Item = &SegmentMeta> + '_> {
-        Box::new(self.tables.iter().flat_map(TableRecord::segments))
+    pub fn segments(&self) -> std::vec::IntoIter<&SegmentMeta> {
+        segments_of(self.tables.iter())
     }
 
     /// Every blob file that its segments refer to; one may come more than once.
@@ -601,14 +623,29 @@ pub fn files_of(named: &NamedSegments) -> BTreeMap<u64, Arc<SharedFile>> {
     files
 }
 
+/// Every segment that the tables name. As a list: an iterator over all of their parts is a type of its own with much code.
+pub fn segments_of<'a>(
+    tables: impl Iterator<Item = &'a TableRecord>,
+) -> std::vec::IntoIter<&'a SegmentMeta> {
+    let mut all = Vec::new();
+    for table in tables {
+        table.list_segments(&mut all);
+    }
+    all.into_iter()
+}
+
 /// The id and the path of each of `segments` and of the blob files that it refers to.
-pub fn named_files<'a>(
-    segments: impl Iterator<Item = &'a SegmentMeta> + 'a,
-) -> Box<dyn Iterator<Item = (u64, String)> + 'a> {
-    Box::new(segments.flat_map(|segment| {
-        let blobs = segment.blobs.iter().map(|it| (it.file.id, paths::blob(it.file.id)));
-        blobs.chain([(segment.id, paths::segment(segment.id))])
-    }))
+pub fn named_files(
+    segments: std::vec::IntoIter<&SegmentMeta>,
+) -> std::vec::IntoIter<(u64, String)> {
+    let mut all = Vec::new();
+    for segment in segments {
+        for blob in &segment.blobs {
+            all.push((blob.file.id, paths::blob(blob.file.id)));
+        }
+        all.push((segment.id, paths::segment(segment.id)));
+    }
+    all.into_iter()
 }
 
 /// Tables and all that stands behind them, as a manifest and a checkpoint have them.

@@ -9,12 +9,13 @@ use crate::table::bytes::{FIRST_PAGE, PAGE_BYTES, PageList};
 /// A view of a segment file in which page `n` of entries is at byte `4096 n`. Only they are in it.
 ///
 /// It has no descriptor, so a queue reads it through [`File::read_at`].
-#[derive(Debug)]
 pub struct PackedFile {
     file: Arc<dyn File>,
     pages: Arc<PageList>,
     identity: u64,
 }
+
+crate::disk::names_itself!(PackedFile);
 
 impl PackedFile {
     /// The pages that `pages` lists of `file`.

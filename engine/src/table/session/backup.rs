@@ -160,7 +160,7 @@ impl Session {
                     self.store.disk.root()
                 ));
             }
-            let segments = checkpoint.iter().flat_map(Checkpoint::segments);
+            let segments = checkpoint.as_ref().map(Checkpoint::segments).unwrap_or_default();
             lost_among(disk, named_files(segments), error)
         })
     }

@@ -2,13 +2,12 @@
 //!
 //! Design: `docs/design/table.md`, "The log". Every write and sync: `docs/design/durability.md`.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::lifecycle::Session;
 use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
-use crate::order::BTreeMap;
+use crate::order::{self, BTreeMap};
 use crate::table::buffer::Batch;
 use crate::table::bytes::KeyRange;
 use crate::table::bytes::operator::MergeOperator;
@@ -36,10 +35,10 @@ pub struct OpenTable {
 type Replays = (Vec<Replay>, Option<LogPlace>);
 
 /// Where the table of each id is among those that are read.
-pub(super) type Places = HashMap<u64, usize>;
+pub(super) type Places = BTreeMap<u64, usize>;
 
 pub(super) fn places(replays: &[Replay]) -> Places {
-    replays.iter().map(|replay| replay.id).zip(0..).collect()
+    order::map(replays.iter().map(|replay| replay.id).zip(0..))
 }
 
 /// A table on its way back to where its log ends.
@@ -259,7 +258,7 @@ impl Session {
             self.read_once(checkpoint, name, options)
         })?;
         let read = read.map_err(|error| {
-            let segments = checkpoint.iter().flat_map(Checkpoint::segments);
+            let segments = checkpoint.as_ref().map(Checkpoint::segments).unwrap_or_default();
             lost_among(disk, named_files(segments), error)
         })?;
         Ok((checkpoint, read))

@@ -105,7 +105,7 @@ impl Pack {
                 let rows = control.rows(row.number..end).iter();
                 let fresh =
                     rows.map(|row| Chunk::collected(&self.cache, self.store, control.epoch, row));
-                self.swap_chunks(row.number..end, fresh.map(Arc::new));
+                self.swap_chunks(row.number..end, fresh.map(Arc::new).collect());
                 found = true;
             }
         }

@@ -73,8 +73,9 @@ impl Store {
 }
 
 /// The lock of a store that is being made, which its maker has besides, to take the store back under it.
-#[derive(Debug)]
 pub(crate) struct MakersLock(pub(crate) Arc<dyn Lock>);
+
+crate::disk::names_itself!(MakersLock);
 
 impl Lock for MakersLock {
     fn check(&self) -> Result<()> {

@@ -8,7 +8,6 @@ use super::{
 use crate::error::Result;
 use crate::format::codec::{Decoder, Encoder};
 use crate::table::merge::{Groups, Merging};
-use crate::table::runs::SegmentMeta;
 
 /// Of the section.
 pub const TAG: u8 = 1;
@@ -55,11 +54,6 @@ impl UnionRecord {
             ends: inputs.iter().map(|part| (part.end - outputs) as u64).collect(),
             after: inputs.iter().map(|part| part.after.as_ref().map(|key| key.to_vec())).collect(),
         }
-    }
-
-    /// Every segment that it names.
-    pub fn segments(&self) -> impl Iterator<Item = &SegmentMeta> {
-        self.merging.inputs.iter().flatten().chain(&self.merging.outputs)
     }
 
     /// How its inputs belong together.
