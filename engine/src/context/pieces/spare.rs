@@ -15,11 +15,11 @@ const NODE_BYTES: usize = 4096;
 /// Spare nodes, of at most so many bytes.
 pub(crate) struct Spares {
     most_bytes: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<Given>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Given {
     bytes: usize,
     leaves: Vec<Arc<Node>>,
     branches: Vec<Arc<Node>>,
@@ -42,7 +42,7 @@ impl Spares {
             .unwrap_or_else(|| Arc::new(Node::new(Body::Branch(Branch::new(0, Vec::new())))))
     }
 
-    fn any(&self, of: impl FnOnce(&mut Kept) -> &mut Vec<Arc<Node>>) -> Option<Arc<Node>> {
+    fn any(&self, of: impl FnOnce(&mut Given) -> &mut Vec<Arc<Node>>) -> Option<Arc<Node>> {
         let mut kept = lock(&self.kept);
         let node = of(&mut kept).pop()?;
         kept.bytes -= node.bytes();
@@ -102,7 +102,7 @@ mod tests {
             (kept.bytes, kept.leaves.len())
         };
         assert!((8_000..=10_000).contains(&bytes) && count > 5, "{bytes} bytes of {count}");
-        for _ in 0..count + 1 {
+        for _ in 0..=count {
             let mut node = spares.leaf();
             assert_eq!(node.count(), 0);
             assert!(Arc::get_mut(&mut node).is_some());
