@@ -1,13 +1,15 @@
-//! Short files of the log that become one, whose records have ranges that took segments.
+//! Short files of the log that become one: when the new one is there, and what ranges took whose records it has.
 
 use std::ops::Bound::{Excluded, Included};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::table::repair::{Loss, RepairOptions, repair};
 use varvite::{Batch, Log, Session, SessionOptions, Table, TableOptions};
 
+use crate::hooked_disk::HookedDisk;
 use crate::log_joins::{add_one, assert_sound, create, names, next_log_file, table};
 use crate::short_sessions::options;
 
@@ -40,6 +42,31 @@ fn name_of(number: u64) -> String {
 
 fn plain(write_buffer_bytes: u64) -> TableOptions {
     TableOptions { write_buffer_bytes, ..TableOptions::default() }
+}
+
+/// It has its name with its first record, which says that it counts only where a checkpoint names it.
+#[test]
+fn a_file_that_takes_the_place_of_others_is_never_there_without_its_first_record() {
+    let disk = MemoryDisk::seeded(1);
+    create(&disk, &names(TABLES), Log::Synced);
+    until_many(&*disk, |number| {
+        let session = Session::open(Arc::clone(&disk) as _, options(Log::Synced)).unwrap();
+        add_one(&mut table(&session, &name_of(number)).unwrap()).unwrap();
+    });
+    let joined = next_log_file(&*disk);
+    let looks = Arc::new(AtomicU64::new(0));
+    let (inner, path, seen) = (Arc::clone(&disk), joined.clone(), Arc::clone(&looks));
+    let hooked = HookedDisk::new(Arc::clone(&disk) as _, move |call, of| {
+        if let Ok(bytes) = inner.bytes(&path) {
+            assert!(bytes.len() > 32, "{call:?} of {of}");
+            seen.fetch_add(1, SeqCst);
+        }
+    });
+    let session = Session::open(hooked, options(Log::Synced)).unwrap();
+    add_one(&mut table(&session, "t0").unwrap()).unwrap();
+    session.close().unwrap();
+    assert_joined(&*disk, &joined);
+    assert!(looks.load(SeqCst) > 3, "{looks:?}");
 }
 
 /// The checkpoint says of a table that a range has taken segments whose update is in the log. Where that update gets another

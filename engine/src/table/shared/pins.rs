@@ -10,7 +10,6 @@ use crate::file::shared::SharedFile;
 use crate::order::BTreeMap;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::table::runs::blob::BlobFile;
-use crate::table::shared::paths;
 
 /// Counted files by their number.
 pub type Files = BTreeMap<u64, Arc<SharedFile>>;
@@ -104,7 +103,7 @@ impl Pins {
         let find = |id| {
             let file = named.log.values().find_map(|files| files.get(&id));
             let file = file.ok_or_else(|| {
-                Error::missing(format!("no log file has named {} before", paths::blob(id)))
+                Error::missing(format!("no log file has named blob file {id:x} before"))
             })?;
             Ok((id, Arc::clone(file)))
         };
