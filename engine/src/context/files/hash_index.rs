@@ -476,9 +476,8 @@ impl HashIndex {
 
     /// Bytes that its tables take on disk.
     pub(crate) fn disk_bytes(&self) -> u64 {
-        let Some(tables) = &self.tables else { return 0 };
         let bytes = |table: &Table| table.stats().map_or(0, |stats| stats.disk_bytes);
-        bytes(&tables.commits) + bytes(&tables.objects)
+        self.tables.as_ref().map_or(0, |it| bytes(&it.commits) + bytes(&it.objects))
     }
 
     pub(crate) fn warnings(&self) -> &[String] {

@@ -78,7 +78,9 @@ impl TableLines {
                 &session.open_snapshot("none", &OpenSnapshot::default()).map(drop).unwrap_err(),
             ),
         ];
-        lines.iter().for_each(|line| self.line(line));
+        for line in &lines {
+            self.line(line);
+        }
     }
 
     /// Everything that a table has, from both ends and from between.
@@ -250,7 +252,9 @@ impl ContextLines {
                 &store.collect(&unknown).map(drop).unwrap_err(),
             ),
         ];
-        lines.iter().for_each(|line| self.line(line));
+        for line in &lines {
+            self.line(line);
+        }
     }
 }
 
@@ -278,7 +282,9 @@ fn the_file_of_walks_of_the_conformance_set_is_what_the_model_says() {
         for path in paths {
             set.fold("t", path);
         }
-        [(0, 1), (1, 5), (2, 0), (9, 9)].into_iter().for_each(|page| set.page("t", page));
+        for page in [(0, 1), (1, 5), (2, 0), (9, 9)] {
+            set.page("t", page);
+        }
         set.refused_calls(&mut store);
         set.trees.clear();
         store.close().unwrap();
