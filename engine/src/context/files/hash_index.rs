@@ -59,8 +59,7 @@ pub(crate) struct Covered {
 impl Covered {
     /// Nothing of a store.
     pub(crate) fn nothing(store: u64, epoch: u64, strategy: Strategy) -> Covered {
-        let place = Place::start(0);
-        Covered { store, epoch, strategy, place, commits: 0, objects: 0 }
+        Covered { store, epoch, strategy, place: Place::start(0), commits: 0, objects: 0 }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
