@@ -48,6 +48,22 @@ fn a_store_that_was_made_for_what_failed_is_not_left() {
     }
 }
 
+/// Nothing is said to stay of what goes with the store that was made for it.
+#[test]
+fn what_goes_with_a_new_store_is_not_said_to_stay() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    // More than one update takes.
+    let lines: String = (0..100_000).map(|n| format!("k{n:06}\t{n:040}\n")).collect();
+    fs::write(folder.join("F"), format!("{lines}no tab\n")).unwrap();
+    let ran = run(folder, "table put S t --from F --create --live");
+    assert!(ran.code == 3 && !ran.err.contains("which stay"), "{ran:?}");
+    assert!(!folder.join("S").exists());
+    run(folder, "table put S t a b --create --live").yes();
+    let ran = run(folder, "table put S t --from F");
+    ran.error(3, &["entries, which stay"]);
+}
+
 /// On a volume of 16 KiB, where any step may be the one that has no room.
 #[test]
 fn a_full_disk_is_left_empty_and_named() {
@@ -82,7 +98,7 @@ fn a_full_disk_is_told_what_gives_room() {
     let mount = TempDir::new().unwrap();
     let script = r#"
         cd / && mount -t tmpfs -o size=400k tmpfs "$1" || exit 77
-        "$2" table put "$1/s" t a b --create && "$2" table put "$1/s" u a b || exit 1
+        "$2" table put "$1/s" t a b --create && "$2" table put "$1/s" u a b || exit 3
         cat /dev/zero >"$1/fill" 2>/dev/null
         "$2" table drop "$1/s" u 2>&1; echo "code $?"
         rm "$1/fill"; "$2" table snapshot create "$1/s" kept; cat /dev/zero >"$1/fill" 2>/dev/null
@@ -113,8 +129,8 @@ fn a_full_disk_is_told_what_gives_room() {
 #[cfg(target_os = "linux")]
 fn failing(folder: &Path, line: &str, name: &str, when: u32) -> Option<Ran> {
     let mut traced = std::process::Command::new("strace");
-    traced.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={name}")]);
-    traced.args(["-e", &format!("inject={name}:error=EIO:when={when}")]);
+    traced.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace=?{name}")]);
+    traced.args(["-e", &format!("inject=?{name}:error=EIO:when={when}")]);
     traced.arg(env!("CARGO_BIN_EXE_varvite")).args(line.split(' '));
     traced.current_dir(folder).stdin(Stdio::null());
     let mut probe = std::process::Command::new("strace");

@@ -102,7 +102,7 @@ fn reading(line: &str, quiet: bool) -> String {
     let line = if quiet { format!("{line} --quiet") } else { line.to_owned() };
     let program = command_in(folder, &line);
     let ran = thread::spawn(move || on_terminal(80, program, None));
-    thread::sleep(Duration::from_millis(2_700));
+    thread::sleep(Duration::from_millis(3_500));
     assert!(!ran.is_finished(), "{line}");
     let both = |path| File::options().read(true).write(true).open(path).unwrap();
     let _ends: Vec<_> = segments.iter().map(both).collect();
@@ -114,9 +114,9 @@ fn reading(line: &str, quiet: bool) -> String {
 #[test]
 fn commands_that_read_much_show_that_they_work() {
     let lines = [
-        ("table snapshot verify S keep", "reading every byte, 2s"),
-        ("table union S both t u", "table union, 2s"),
-        ("table delete-range S t --all", "table delete-range, 2s"),
+        ("table snapshot verify S keep", "reading every byte, "),
+        ("table union S both t u", "table union, "),
+        ("table delete-range S t --all", "table delete-range, "),
     ];
     let runs =
         lines.into_iter().flat_map(|(line, shown)| [false, true].map(|it| (line, shown, it)));
@@ -128,7 +128,8 @@ fn commands_that_read_much_show_that_they_work() {
         .collect();
     for (line, shown, quiet, ran) in runs {
         let seen = ran.join().unwrap();
-        assert_eq!(seen.contains(shown), !quiet, "{line}: {seen:?}");
+        let is_shown = ["2s", "3s"].iter().any(|time| seen.contains(&format!("{shown}{time}")));
+        assert_eq!(is_shown, !quiet, "{line}: {seen:?}");
     }
 }
 

@@ -234,6 +234,13 @@ fn a_trace_saves_no_snapshots_in_a_store_that_somebody_has() {
         ran.error(2, &["head-0000000007", "--collect"]);
         assert_eq!(get("S"), "value");
     }
+    // Nor by tables that are live.
+    for line in ["--store S --log written", "--store NEW --beside S --beside-log synced"] {
+        let ran = run(folder, &format!("trace replay T {line}"));
+        ran.error(2, &["log would make the tables of the trace the state of S"]);
+        assert_eq!(get("S"), "value");
+        assert!(!folder.join("NEW").exists());
+    }
     // A new store has all that the trace has.
     run(folder, "trace replay T --store NEW").yes();
     assert_eq!(get("NEW"), "theirs");

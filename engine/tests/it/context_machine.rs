@@ -83,9 +83,11 @@ fn check_many(disk: DiskKind, steps_default: u64, more: &[&str]) {
         }
     }
     println!("{disk:?}: {counts:#?}");
-    for what in HAPPENS.iter().chain(more) {
+    // What is of one disk alone is rarer.
+    let least = HAPPENS.iter().map(|what| (what, 4)).chain(more.iter().map(|what| (what, 2)));
+    for (what, least) in least {
         let count = counts.get(what).copied().unwrap_or(0);
-        assert!(count > 3 || steps < steps_default, "{what}: {count} times in {steps} steps");
+        assert!(count >= least || steps < steps_default, "{what}: {count} times in {steps} steps");
     }
 }
 

@@ -122,12 +122,20 @@ pub fn migrate(arguments: &Migrate, format: Format) -> Outcome {
     bar.finish();
     let is_doubtful =
         |error: &Error| error.kind() == Kind::Corrupt && arguments.foreign.has_shape();
-    let done = done.map_err(|error| {
-        if is_doubtful(&error) { error.with_advice(irmin::SHAPE_ADVICE) } else { error }
+    let commits = store.stats().commits;
+    let done = done.map_err(|error| match commits {
+        _ if !is_doubtful(&error) => error,
+        0 => error.with_advice(irmin::SHAPE_ADVICE),
+        // The first commits may have the same hash with either.
+        _ => error.with_advice(&format!(
+            "{}; {commits} commits are in {}: remove it where that shape was wrong, else the same command goes on with it",
+            irmin::SHAPE_ADVICE,
+            arguments.to.display()
+        )),
     });
     let done = match (done, made) {
-        // Commits that are there are gone on with, unless they may be of a shape that the source does not have.
-        (Err(error), Some(target)) if store.stats().commits == 0 || is_doubtful(&error) => {
+        // Commits that are there are gone on with.
+        (Err(error), Some(target)) if commits == 0 => {
             remove_new(store, target);
             return Err(error.into());
         }

@@ -401,6 +401,11 @@ impl Change {
         Ok(Saved { head: saved, left })
     }
 
+    /// Whether the store was made for it, and goes with it when it fails.
+    pub fn is_of_new_store(&self) -> bool {
+        self.made.is_some()
+    }
+
     /// Leaves everything as it was, but for what came into live tables; a store that was made for this change goes again.
     pub fn give_up(self) {
         drop(self.snapshot);

@@ -235,7 +235,7 @@ pub struct Filling<'a> {
     bytes: usize,
     /// Entries that are in the table.
     done: u64,
-    /// An error says so already.
+    /// An error says so already, or nothing of it stays.
     is_told: Cell<bool>,
 }
 
@@ -263,8 +263,9 @@ fn check_key(key: &[u8]) -> Result<()> {
 }
 
 impl<'a> Filling<'a> {
-    pub fn new(session: &'a Session, table: &'a mut Table) -> Self {
-        let is_told = Cell::new(false);
+    /// `stays` where updates of a live table stay when a later one fails, as they do but in a store that goes with it.
+    pub fn new(session: &'a Session, table: &'a mut Table, stays: bool) -> Self {
+        let is_told = Cell::new(!stays);
         Filling { session, table, batch: Batch::new(), bytes: 0, done: 0, is_told }
     }
 
@@ -315,7 +316,8 @@ impl<'a> Filling<'a> {
 /// Adds the entries to the table; returns how many there were.
 fn load_into(change: &mut Change, arguments: &Arguments) -> Result<u64> {
     let session = change.session.clone();
-    let mut filling = Filling::new(&session, change.existing(&arguments.table)?);
+    let stays = !change.is_of_new_store();
+    let mut filling = Filling::new(&session, change.existing(&arguments.table)?, stays);
     let (name, input) = input::open(&arguments.file)?;
     let input = Counted { input, bytes: Rc::default() };
     let bytes = Rc::clone(&input.bytes);

@@ -183,8 +183,9 @@ fn put_each_line(
     let (name, mut input) = input::open(from)?;
     let session = change.session.clone();
     let operator = arguments.operator.as_deref();
+    let stays = !change.is_of_new_store();
     let table = change.table(&arguments.table, operator, arguments.blob_min)?;
-    let mut filling = Filling::new(&session, table);
+    let mut filling = Filling::new(&session, table, stays);
     let (mut bar, mut line, mut count) = (Progress::endless("putting", Unit::Items), Vec::new(), 0);
     while let Some(text) = input::text_line(&mut input, (&name, count + 1), &mut line)
         .map_err(|error| filling.told(error))?

@@ -515,6 +515,22 @@ fn check_what_is_there(
             )));
         }
     }
+    // Tables that a log makes live are the state from then on.
+    for (flag, is_given, place) in [
+        ("--log", arguments.log.is_some_and(|log| log != LogKind::None), own),
+        ("--beside-log", arguments.beside_log.is_some_and(|log| log != LogKind::None), beside),
+    ] {
+        if let Some(place) = place.filter(|_| is_given && !arguments.collect)
+            && has_tables(Some(place))
+            && !has(Some(place), "tables", &["checkpoint"])
+        {
+            return Err(Error::invalid(format!(
+                "{flag} would make the tables of the trace the state of {}, which has tables that are not live: replay into a \
+                 new store, or say --collect where it may be changed",
+                place.display()
+            )));
+        }
+    }
     let has_own = |place| faces.0 && has(place, "context", &["control"]);
     if arguments.collect && ![own, beside].into_iter().any(|it| has_own(it) || has_tables(it)) {
         if let Some(irmin) = [own, beside].into_iter().flatten().find(|it| has_context(Some(it))) {

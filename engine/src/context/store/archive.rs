@@ -261,7 +261,7 @@ impl Store {
                     return Err(error);
                 }
                 index.warn(format!(
-                    "what is above of chunks in the lower folder is as it was, and the next move looks after it: {error}"
+                    "what is above of chunks in the lower folder is as it was, and a later move looks after it: {error}"
                 ));
             }
             tip.remove_doomed(&mut writer, u64::MAX)?;

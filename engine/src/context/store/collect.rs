@@ -69,7 +69,8 @@ pub struct CollectStatus {
     /// those to be cleaned.
     pub left_bytes: u64,
     /// About how many credits it still takes, by what the bytes that it has passed took since it began or the store was
-    /// opened: over those of a step, in how many steps it ends. None while it has passed little, and for a reader.
+    /// opened: over those of a step, in how many steps it ends. None while it has passed little, once it is rid of all but what the index has of it, which is
+    /// not in this, and for a reader.
     pub left_credits: Option<u64>,
     /// Bytes of files that it has put others in the place of, less those of the others, since the store was
     /// opened. They are free when the last reader has let go.

@@ -237,11 +237,12 @@ impl Collection {
     }
 
     /// What the bytes that are left take if they cost what those have cost that it has passed; none while that is less than
-    /// a hundredth.
+    /// a hundredth, and once only the index is left.
     pub(super) fn left_credits(&self, left_bytes: u64) -> Option<u64> {
         let passed = self.all_bytes.saturating_sub(left_bytes);
         let left = u128::from(self.spent) * u128::from(left_bytes);
-        (passed > self.all_bytes / 100).then(|| (left / u128::from(passed)) as u64)
+        let is_known = passed > self.all_bytes / 100 && self.sweep.is_none() && !self.is_swept;
+        is_known.then(|| (left / u128::from(passed)) as u64)
     }
 
     pub(super) fn cursor(&self) -> Cursor {

@@ -386,9 +386,7 @@ impl LiveTables {
         let not_joined = lock(&self.not_joined);
         let (error, is_no_space) = not_joined.as_ref()?;
         if !is_no_space {
-            return Some(format!(
-                "files of the log were to become one, and all of them stay: {error}"
-            ));
+            return Some(format!("files of the log did not become one: {error}"));
         }
         let short = self.log.as_ref()?.short_files();
         (short > SHORT_FILES_MAX).then(|| {

@@ -232,8 +232,8 @@ impl Session {
         };
         let mut opened = self.open_recorded(&record.table, &options);
         if !self.store.read_only {
-            let files = named_files(record.table.segments());
-            opened = opened.map_err(|error| lost_among(&*self.store.disk, files, error));
+            let files = || named_files(record.table.segments());
+            opened = opened.map_err(|error| lost_among(&*self.store.disk, files(), error));
         }
         let (table, from) = (opened?, record.from);
         let cut = record.cut.clone();

@@ -144,21 +144,22 @@ impl Collector {
     /// Begins a collection when its time has come, or goes on with the one under way; returns the processor
     /// time of that.
     fn step(&mut self, store: &mut Store, block_ns: u64) -> Result<u64> {
+        if !self.is_under_way && self.blocks < self.due {
+            self.quiet = (self.quiet.0 + 1, self.quiet.1 + block_ns);
+            return Ok(0);
+        }
         let syncs = store.stats().syncs;
         let before = self.look();
         let start = thread_cpu_ns();
         // One that is due while another is under way begins when that is over.
-        if !self.is_under_way && self.blocks >= self.due {
+        if self.is_under_way {
+            self.is_under_way = store.collect_step(self.credits)?;
+            self.collections += u64::from(!self.is_under_way);
+        } else {
             self.due = (self.blocks / self.every + 1) * self.every;
             self.is_under_way = store.collect_keeping(&Keep::Newest(self.keep))?;
             self.begun = (self.blocks, store.collect_status()?.left_bytes);
             self.added_bytes = 0;
-        } else if self.is_under_way {
-            self.is_under_way = store.collect_step(self.credits)?;
-            self.collections += u64::from(!self.is_under_way);
-        } else {
-            self.quiet = (self.quiet.0 + 1, self.quiet.1 + block_ns);
-            return Ok(0);
         }
         let step = thread_cpu_ns() - start;
         self.note_added(before);

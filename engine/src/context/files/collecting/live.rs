@@ -36,8 +36,10 @@ impl Live {
                 && live.line == line
                 && live.kept == kept
         });
-        if let Some(mut found) = found {
-            found.marks.go_down_to(pack, base)?;
+        // Those that cannot go on, as at a damaged record that nothing of what moves needs, are begun anew.
+        if let Some(mut found) = found
+            && found.marks.go_down_to(pack, base).is_ok()
+        {
             return Ok(found);
         }
         let mut marks = Marks::begin(pack, edge, &kept)?;

@@ -151,7 +151,8 @@ impl Marks {
 
     /// Whether all is known that stays.
     pub(crate) fn is_done(&self) -> bool {
-        matches!(self.stage, Stage::Below(0)) && self.late.is_empty()
+        // The roots go in a round of their own.
+        matches!(self.stage, Stage::Below(0)) && self.late.is_empty() && self.whole.is_empty()
     }
 
     /// Bytes of `chunks`, which are those of the pack, that it has still to pass.

@@ -139,15 +139,21 @@ impl Tip {
             return Err(error);
         }
         let rows = writer.control.chunks.clone();
-        let (mut fresh, mut failed) = (Vec::new(), None);
+        let (mut fresh, mut failed, mut is_full) = (Vec::new(), None, false);
         for row in rows.into_iter().filter(|row| row.state.is_lower() && row.number < live.line) {
             let Some(chunk) = pack.numbered(row.number) else { continue };
             match self.renewed(pack, writer, &live.marks, &chunk, &row) {
                 Ok(state) if state == row.state => {}
                 Ok(state) => fresh.push(Row { state, ..row }),
                 Err(error) if writer.poisoned => return Err(error),
-                // That one stays as it is, and the others are seen to.
-                Err(error) => failed = Some(error),
+                // That one stays as it is, and the others are seen to while there is room.
+                Err(error) => {
+                    is_full = error.is_no_space();
+                    failed = Some(error);
+                }
+            }
+            if is_full {
+                break;
             }
         }
         if !fresh.is_empty() {
@@ -155,7 +161,6 @@ impl Tip {
             named.inspect_err(|_| fresh.iter().for_each(|row| self.drop_above(writer, row)))?;
         }
         // Where a file found no room, the next call tries again.
-        let is_full = failed.as_ref().is_some_and(Error::is_no_space);
         writer.needed_bytes = (!is_full).then(|| above(writer));
         failed.map_or(Ok(()), Err)
     }
