@@ -31,6 +31,7 @@ pub enum Act {
     Read,
     /// Opens a reader, or lets it see what is new.
     Reader,
+    CloseReader,
     Checkpoint,
     Chunk,
     Rebuild,
@@ -41,8 +42,8 @@ pub enum Act {
 }
 
 use Act::{
-    Begin, Check, Checkpoint, Chunk, Clear, Commit, CommitWork, End, Read, Reader, Rebuild,
-    RemoveBranch, Reopen, SetBranch, TestAndSet, Work,
+    Begin, Check, Checkpoint, Chunk, Clear, CloseReader, Commit, CommitWork, End, Read, Reader,
+    Rebuild, RemoveBranch, Reopen, SetBranch, TestAndSet, Work,
 };
 
 pub const ACTS: &[Act] = &[
@@ -302,6 +303,7 @@ impl Tale {
             RemoveBranch(name) => self.store().remove_branch(name.as_bytes())?,
             Read => self.read()?,
             Reader => self.reload()?,
+            CloseReader => self.reader = None,
             Checkpoint => self.store().checkpoint()?,
             Chunk => self.store().begin_chunk()?,
             Rebuild => self.store().rebuild_index()?,

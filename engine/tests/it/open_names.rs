@@ -3,12 +3,14 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use varvite::context::{CommitInfo, Options, Store};
+use varvite::context::{CommitInfo, Durability, Index, Options, Store};
+use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
 use varvite::table::check::check;
 use varvite::{Batch, Kind, Log, OpenTable, Result, Session, SessionOptions, TableOptions, Verify};
 
+use crate::context_story::{self, Act as ContextAct, Tale};
 use crate::disk_promises::{all, fails, file};
 use crate::story::{self, Story};
 
@@ -64,6 +66,49 @@ fn the_story_of_tables_is_told() {
             assert_eq!(report.findings, Vec::new(), "{act:?}");
             Session::open(image, SessionOptions::default()).unwrap().close().unwrap();
         }
+    }
+}
+
+/// Tells the story of a context as the guide says that it goes where open files keep their names: the index is not made
+/// again while a reader has it open, and a reader of what was cleared is to be opened again. Gives how often that was.
+fn tell_of_a_context(disk: &Arc<dyn Disk>, index: Index) -> u32 {
+    let options = context_story::options(index, Durability::Synced);
+    let mut tale = Tale::new(Arc::clone(disk), &options);
+    let mut refusals = 0;
+    for act in context_story::ACTS {
+        let mut outcome = tale.act(*act);
+        if let (Err(error), ContextAct::Rebuild | ContextAct::Reader) = (&outcome, act) {
+            refusals += 1;
+            assert_eq!(error.kind(), Kind::Io, "{error}");
+            assert!(error.to_string().contains("because it is open"), "{error}");
+            tale.act(ContextAct::CloseReader).unwrap();
+            outcome = tale.act(*act);
+        }
+        outcome.unwrap_or_else(|error| panic!("{act:?}: {error}"));
+        tale.is_intact().unwrap_or_else(|error| panic!("after {act:?}: {error}"));
+    }
+    let reader = Store::open_read_only(Arc::clone(disk), options).unwrap();
+    context_story::holds(&reader, &tale.told).unwrap();
+    refusals
+}
+
+#[test]
+fn the_story_of_a_context_is_told() {
+    for index in [Index::Minimal, Index::Always] {
+        let sim = disk();
+        let refusals = tell_of_a_context(&(sim.clone() as Arc<dyn Disk>), index);
+        assert_eq!(refusals, 2, "{index:?}");
+    }
+}
+
+/// Unix and NTFS give the names of open files away; other file systems of Windows need not.
+#[test]
+fn the_story_of_a_context_is_told_on_the_systems_disk() {
+    for index in [Index::Minimal, Index::Always] {
+        let folder = tempfile::tempdir().unwrap();
+        let disk: Arc<dyn Disk> = OsDisk::new(folder.path()).unwrap();
+        let refusals = tell_of_a_context(&disk, index);
+        assert!(refusals == 0 || cfg!(windows), "{index:?}");
     }
 }
 
