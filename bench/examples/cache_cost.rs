@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use varvite::cache::Cache;
+use varvite::raw;
 
 const PAGES: u32 = 250_000;
 
@@ -22,7 +23,7 @@ fn main() {
     let start = processor_time();
     for file in 0..files {
         for number in 0..per_file {
-            cache.insert(file, number, &page);
+            raw::cache::insert(&cache, file, number, &page);
         }
     }
     report("insertion into an empty frame", start, files * u64::from(per_file));
@@ -35,7 +36,7 @@ fn main() {
     let mut found = 0u64;
     for _ in 0..rounds {
         let random = next(&mut state);
-        let hit = cache.get(random % files, (random >> 32) as u32 % per_file);
+        let hit = raw::cache::get(&cache, random % files, (random >> 32) as u32 % per_file);
         found += u64::from(hit.is_some());
     }
     report("lookup, page not touched", start, rounds);
@@ -45,7 +46,8 @@ fn main() {
     let mut sum = 0u64;
     for _ in 0..rounds {
         let random = next(&mut state);
-        if let Some(hit) = cache.get(random % files, (random >> 32) as u32 % per_file) {
+        if let Some(hit) = raw::cache::get(&cache, random % files, (random >> 32) as u32 % per_file)
+        {
             sum += u64::from(hit[(random >> 20) as usize % 4096]);
         }
     }
@@ -54,7 +56,9 @@ fn main() {
     let start = processor_time();
     for _ in 0..rounds {
         let random = next(&mut state);
-        sum += u64::from(black_box(cache.get(random % 4, (random >> 32) as u32 % 16)).is_some());
+        sum += u64::from(
+            black_box(raw::cache::get(&cache, random % 4, (random >> 32) as u32 % 16)).is_some(),
+        );
     }
     report("lookup of one of 64 hot pages", start, rounds);
 
@@ -68,7 +72,7 @@ fn main() {
 
     let start = processor_time();
     for number in 0..1_000_000 {
-        cache.insert(1 << 40, number, &page);
+        raw::cache::insert(&cache, 1 << 40, number, &page);
     }
     report("insertion in place of another", start, 1_000_000);
     println!("{:?} {sum}", cache.stats());

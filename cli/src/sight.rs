@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use varvite::disk::Disk;
 use varvite::disk::os::OsDisk;
-use varvite::format::header::LENGTH;
+use varvite::raw::format::header::LENGTH;
 use varvite::trace::Recorder;
 use varvite::{Error, Result};
 use varvite_sight::timings::{Action, Block};

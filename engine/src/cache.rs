@@ -10,6 +10,7 @@
 //! next page or charge. Invariant: sets, frames and charges together never take more than the budget,
 //! unless the charges alone do. Source: Jaleel et al. 2010 (RRIP).
 
+mod charge;
 mod frame;
 pub(crate) mod limit;
 
@@ -17,6 +18,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+pub(crate) use self::charge::{CachedFile, Charge};
 use self::frame::{Frame, Frames};
 use self::limit::MEMORY_MAX;
 use crate::disk::Buffer;
@@ -210,7 +212,7 @@ impl Cache {
 
     /// A number for a store that is about to share the cache, for it to mix into the names of its
     /// files: a reopened store may give a file an identity that a removed one had.
-    pub fn join(&self) -> u64 {
+    pub(crate) fn join(&self) -> u64 {
         self.sharers.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -235,7 +237,7 @@ impl Cache {
 
     /// The page, if it is here. Takes one uncontended lock for the time of a comparison.
     #[inline]
-    pub fn get(&self, file: u64, page: u32) -> Option<CachedPage> {
+    pub(crate) fn get(&self, file: u64, page: u32) -> Option<CachedPage> {
         if let Some((set, tag)) = self.place(file, page) {
             let mut set = lock(set);
             if let Some(way) = set.find(tag, file, page) {
@@ -250,7 +252,7 @@ impl Cache {
 
     /// Asks for the memory where [`Cache::prefetch`] looks for the page.
     #[inline]
-    pub fn prefetch_place(&self, file: u64, page: u32) {
+    pub(crate) fn prefetch_place(&self, file: u64, page: u32) {
         if let Some((set, _)) = self.place(file, page) {
             prefetch::whole(set);
         }
@@ -258,7 +260,7 @@ impl Cache {
 
     /// Asks for the memory where [`Cache::get`] sees that a page is the one looked for. Takes a lock.
     #[inline]
-    pub fn prefetch(&self, file: u64, page: u32) {
+    pub(crate) fn prefetch(&self, file: u64, page: u32) {
         if let Some((set, tag)) = self.place(file, page) {
             let set = lock(set);
             let mut matches = set.tagged(tag);
@@ -273,7 +275,7 @@ impl Cache {
 
     /// The page, if it is here. Neither counts nor makes it stay longer: for who reads a file from
     /// end to end.
-    pub fn peek(&self, file: u64, page: u32) -> Option<CachedPage> {
+    pub(crate) fn peek(&self, file: u64, page: u32) -> Option<CachedPage> {
         let (set, tag) = self.place(file, page)?;
         let set = lock(set);
         let way = set.find(tag, file, page)?;
@@ -281,14 +283,15 @@ impl Cache {
     }
 
     /// Whether the page is here. Neither counts nor makes it stay longer.
-    pub fn contains(&self, file: u64, page: u32) -> bool {
+    #[cfg(all(test, not(shuttle)))]
+    fn contains(&self, file: u64, page: u32) -> bool {
         self.place(file, page).is_some_and(|(set, tag)| lock(set).find(tag, file, page).is_some())
     }
 
     /// Copies the page in, and returns it. If it is here already, the one here is returned: a page
     /// of a file never changes. When no room can be made, because the pages that could give way are
     /// held, the page is returned without being kept.
-    pub fn insert(&self, file: u64, page: u32, bytes: &[u8; PAGE]) -> CachedPage {
+    pub(crate) fn insert(&self, file: u64, page: u32, bytes: &[u8; PAGE]) -> CachedPage {
         let Some((set, tag)) = self.place(file, page) else {
             return self.private(file, page, bytes);
         };
@@ -421,13 +424,13 @@ impl Cache {
     /// # drop(charge);
     /// ```
     #[must_use]
-    pub fn charge(self: &Arc<Self>) -> Charge {
-        Charge { cache: Arc::clone(self), bytes: AtomicU64::new(0) }
+    pub(crate) fn charge(self: &Arc<Self>) -> Charge {
+        Charge::new(self)
     }
 
     /// Drops the first `page_count` pages of a file that goes away, so that they make room at once.
     /// Costs a lookup a page.
-    pub fn forget(&self, file: u64, page_count: u32) {
+    pub(crate) fn forget(&self, file: u64, page_count: u32) {
         /// How many pages ahead memory is asked for.
         const AHEAD: u32 = 8;
         for page in 0..page_count {
@@ -468,119 +471,6 @@ impl Cache {
 impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Cache({} of {} bytes)", self.bytes(), self.budget_bytes)
-    }
-}
-
-/// Memory kept outside the cache that counts in its budget until the charge is dropped.
-#[derive(Debug)]
-pub struct Charge {
-    cache: Arc<Cache>,
-    bytes: AtomicU64,
-}
-
-impl Charge {
-    /// It is `bytes` now. Drops pages where it grew and there is no room: a lock each.
-    pub fn set(&self, bytes: u64) {
-        let before = self.bytes.swap(bytes, Ordering::Relaxed);
-        if bytes > before {
-            self.cache.take(bytes - before);
-        } else {
-            self.cache.charged.fetch_sub(before - bytes, Ordering::Relaxed);
-        }
-    }
-
-    /// It grew by `bytes`.
-    pub fn add(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.cache.take(bytes);
-    }
-}
-
-impl Charge {
-    /// Takes over what `other` counts in the same budget, which counts nothing then.
-    pub fn absorb(&self, other: &Charge) {
-        self.bytes.fetch_add(other.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.set(0);
-    }
-}
-
-/// One file's pages in a cache; they are dropped with it.
-#[derive(Debug)]
-pub struct CachedFile {
-    cache: Arc<Cache>,
-    file: u64,
-    page_count: u32,
-    /// What is kept of the file beside its pages.
-    charge: Charge,
-}
-
-impl CachedFile {
-    /// The pages of the file that the cache is to know as `file`, `page_count` of them.
-    #[must_use]
-    pub fn new(cache: &Arc<Cache>, file: u64, page_count: u32) -> Self {
-        CachedFile { cache: Arc::clone(cache), file, page_count, charge: cache.charge() }
-    }
-
-    /// Counts `bytes` more that are kept of the file beside its pages, until it is dropped.
-    pub fn charge(&self, bytes: u64) {
-        self.charge.add(bytes);
-    }
-
-    /// See [`Cache::get`].
-    #[inline]
-    #[must_use]
-    pub fn get(&self, page: u32) -> Option<CachedPage> {
-        self.cache.get(self.file, page)
-    }
-
-    /// See [`Cache::prefetch_place`].
-    #[inline]
-    pub fn prefetch_place(&self, page: u32) {
-        self.cache.prefetch_place(self.file, page);
-    }
-
-    /// See [`Cache::prefetch`].
-    #[inline]
-    pub fn prefetch(&self, page: u32) {
-        self.cache.prefetch(self.file, page);
-    }
-
-    /// See [`Cache::peek`].
-    #[must_use]
-    pub fn peek(&self, page: u32) -> Option<CachedPage> {
-        self.cache.peek(self.file, page)
-    }
-
-    /// See [`Cache::insert`]; of the page before the one that comes next.
-    pub fn insert(&mut self, page: u32, bytes: &[u8; PAGE]) {
-        self.page_count = self.page_count.max(page + 1);
-        self.cache.insert(self.file, page, bytes);
-        self.cache.prefetch_place(self.file, page + 1);
-    }
-
-    /// See [`Cache::insert`]; of a page below the count. Also whether the cache keeps the page, which counts
-    /// in its budget then.
-    #[must_use]
-    pub fn hold(&self, page: u32, bytes: &[u8; PAGE]) -> (CachedPage, bool) {
-        let held = self.cache.insert(self.file, page, bytes);
-        let is_kept = Arc::strong_count(&held.0) > 1;
-        (held, is_kept)
-    }
-
-    /// See [`Cache::insert`]; of a page below the count.
-    pub fn keep(&self, page: u32, bytes: &[u8; PAGE]) {
-        self.cache.insert(self.file, page, bytes);
-    }
-}
-
-impl Drop for CachedFile {
-    fn drop(&mut self) {
-        self.cache.forget(self.file, self.page_count);
     }
 }
 

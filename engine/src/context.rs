@@ -9,10 +9,11 @@ pub mod context_snapshot;
 pub(crate) mod files;
 pub mod hash;
 pub mod inspect;
-pub mod name_hash;
+pub(crate) mod name_hash;
 pub(crate) mod observer;
 mod options;
 pub(crate) mod pieces;
+pub(crate) mod preimage;
 pub mod store;
 pub mod tree;
 

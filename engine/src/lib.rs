@@ -59,22 +59,19 @@ pub mod cache;
 pub mod context;
 pub mod disk;
 pub mod error;
-#[doc(hidden)]
-pub mod file;
-#[doc(hidden)]
-pub mod format;
+mod file;
+mod format;
 pub mod irmin_pack;
 mod order;
 pub mod outline;
 mod prefetch;
 pub mod proof;
-#[doc(hidden)]
-pub mod sync;
+pub mod raw;
+mod sync;
 pub mod table;
 pub mod trace;
 
 pub use error::{Error, Kind, Result};
-pub use table::raw;
 pub use table::{
     BackedUp, Batch, Bytes, Compression, Cursor, Executor, Follower, KeyBounds, Keys, LoadOrder,
     Loader, Log, Lookups, MergeOperator, NotShared, Observed, Observer, OpenSnapshot, OpenTable,

@@ -31,5 +31,6 @@ pub use shared::{
     Compression, Executor, FilterStats, Log, Lookups, Observed, Observer, OpenSnapshot, Operation,
     OperationCost, SessionOptions, SessionStats, TableOptions, Verify,
 };
-pub use tools::{check, inspect, raw, repair, scrub};
+pub(crate) use tools::raw;
+pub use tools::{check, inspect, repair, scrub};
 pub use write::Table;

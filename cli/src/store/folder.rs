@@ -9,8 +9,8 @@ use std::sync::Arc;
 use varvite::context::Store;
 use varvite::disk::os::OsDisk;
 use varvite::disk::{Disk, Lock};
-use varvite::format::header::{FileKind, Header, LENGTH};
 use varvite::irmin_pack as irmin;
+use varvite::raw::format::header::{FileKind, Header, LENGTH};
 use varvite::{Error, Kind, Result};
 
 use crate::store::noted::Noted;

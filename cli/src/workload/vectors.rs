@@ -5,10 +5,9 @@ mod proofs;
 use serde_json::Value;
 use std::str::FromStr;
 
-use varvite::context::{
-    ChildOrder, Configuration, Kind as TreeKind, Tree, directory_hash, name_hash,
-};
+use varvite::context::{ChildOrder, Configuration, Kind as TreeKind, Tree, directory_hash};
 use varvite::context::{CommitHash, TreeHash, hash};
+use varvite::raw::{name_hash, preimage};
 use varvite::{Error, Result};
 
 use crate::hex;
@@ -330,18 +329,18 @@ fn inodes(vector: &Value, verdicts: &mut Verdicts) -> Result<()> {
         if text(&inode["kind"])? == "tree" {
             let pointers = array(&inode["pointers"])?;
             let (depth, length) = (number(&inode["depth"])?, number(&inode["length"])?);
-            hash::put_branch_head(&mut out, depth, length, pointers.len() as u64);
+            preimage::put_branch_head(&mut out, depth, length, pointers.len() as u64);
             for pointer in pointers {
                 let below = hash_of::<TreeHash>(&pointer[1])?.to_bytes();
                 verdicts.equal("a pointer's inode is listed", &made.contains(&below), &true);
-                hash::put_branch_pointer(&mut out, number(&pointer[0])?, &below);
+                preimage::put_branch_pointer(&mut out, number(&pointer[0])?, &below);
             }
         } else {
             let entries = array(&inode["entries"])?;
-            hash::put_values_head(&mut out, entries.len() as u64);
+            preimage::put_values_head(&mut out, entries.len() as u64);
             for entry in entries {
                 let is_value = text(&entry[1][0])? == "contents";
-                hash::put_values_entry(
+                preimage::put_values_entry(
                     &mut out,
                     &bytes(&entry[0])?,
                     is_value,

@@ -37,10 +37,10 @@ pub fn seeded(seed: u32, name: &[u8]) -> u32 {
 /// digest has no more, as at a depth that damaged data say.
 #[must_use]
 pub fn bits(digest: &Hash, depth: u32, width: u32) -> u32 {
-    let first = depth * width;
-    if width > 10 || first + width > 256 {
+    let Some(first) = depth.checked_mul(width).filter(|first| width <= 10 && first + width <= 256)
+    else {
         return u32::MAX;
-    }
+    };
     // A run of up to 10 bits touches at most three bytes.
     let byte = (first / 8) as usize;
     let at = |index: usize| u32::from(digest.get(index).copied().unwrap_or(0));

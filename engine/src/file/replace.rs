@@ -164,6 +164,7 @@ impl Replacement {
 /// Why a file did not get its name. Some file systems refuse the name of a file that somebody reads.
 #[derive(Debug)]
 pub struct NotRenamed {
+    /// What the disk said.
     pub error: Error,
     /// Whether the old file certainly has the name still.
     pub is_unchanged: bool,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::context::Configuration;
 use crate::context::hash::{self, Hash};
 use crate::context::pieces::node::{Body, Branch, Known, Leaf, Node, Pointer, Slot, Target};
+use crate::context::preimage;
 use crate::context::tree::Kind;
 
 /// What a hash is the hash of.
@@ -59,22 +60,22 @@ impl Shape {
         let mut out = Vec::new();
         match self {
             Shape::Leaf(entries) if is_flat(configuration, class, entries.len()) => {
-                hash::put_u64(&mut out, entries.len() as u64);
+                preimage::put_u64(&mut out, entries.len() as u64);
                 for (name, kind, hash) in entries {
-                    hash::put_flat_entry(&mut out, name, *kind == Kind::Value, hash);
+                    preimage::put_flat_entry(&mut out, name, *kind == Kind::Value, hash);
                 }
             }
             Shape::Leaf(entries) => {
-                hash::put_values_head(&mut out, entries.len() as u64);
+                preimage::put_values_head(&mut out, entries.len() as u64);
                 for (name, kind, hash) in entries {
-                    hash::put_values_entry(&mut out, name, *kind == Kind::Value, hash);
+                    preimage::put_values_entry(&mut out, name, *kind == Kind::Value, hash);
                 }
             }
             Shape::Branch { length, children } => {
                 let depth = u64::from(class.depth());
-                hash::put_branch_head(&mut out, depth, *length, children.len() as u64);
+                preimage::put_branch_head(&mut out, depth, *length, children.len() as u64);
                 for (bucket, hash) in children {
-                    hash::put_branch_pointer(&mut out, u64::from(*bucket), hash);
+                    preimage::put_branch_pointer(&mut out, u64::from(*bucket), hash);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Several threads on one cache: every page found is the page asked for.
 
 use varvite::cache::Cache;
+use varvite::raw;
 use varvite::raw::format::hash::combine;
 
 fn bytes(file: u64, page: u32) -> [u8; 4096] {
@@ -17,9 +18,10 @@ fn threads_share_a_cache() {
                 for step in 0..20_000u64 {
                     let random = combine(thread, step);
                     let (file, page) = (random % 3, (random >> 40) as u32 % 60);
-                    let found = cache.get(file, page);
-                    let found =
-                        found.unwrap_or_else(|| cache.insert(file, page, &bytes(file, page)));
+                    let found = raw::cache::get(cache, file, page);
+                    let found = found.unwrap_or_else(|| {
+                        raw::cache::insert(cache, file, page, &bytes(file, page))
+                    });
                     assert_eq!(found[..], bytes(file, page));
                 }
             });

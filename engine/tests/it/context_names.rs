@@ -1,10 +1,9 @@
 //! Names that are chosen to hurt: the same bucket at every depth, the same internal hash.
 
-use varvite::context::{
-    ChildOrder, CommitInfo, Configuration, Options, Store, Tree, hash, name_hash,
-};
+use varvite::context::{ChildOrder, CommitInfo, Configuration, Options, Store, Tree, hash};
 use varvite::disk::memory::MemoryDisk;
 use varvite::error::Kind as ErrorKind;
+use varvite::raw::name_hash;
 
 use crate::context_machine::pair::Pair;
 use crate::model::context::Node;

@@ -2,38 +2,39 @@
 //! its limits before anything is hashed.
 
 use varvite::context::hash::{self, Hash};
-use varvite::context::{Configuration, Tree, name_hash};
+use varvite::context::{Configuration, Tree};
 use varvite::error::{Error, Kind};
 use varvite::proof::{
     self, Element, Encoding, Entries, Extender, Inode, Kinded, Part, Piece, Proof, Read, State,
 };
+use varvite::raw::{name_hash, preimage};
 
 const BINARY: Configuration = Configuration::TEZOS_BINARY;
 
 /// The hash of a directory in one piece, whatever its size.
 fn flat(entries: &[(Vec<u8>, Kinded)]) -> Hash {
     let mut out = Vec::new();
-    hash::put_u64(&mut out, entries.len() as u64);
+    preimage::put_u64(&mut out, entries.len() as u64);
     for (name, child) in entries {
-        hash::put_flat_entry(&mut out, name, !child.is_directory(), &child.hash);
+        preimage::put_flat_entry(&mut out, name, !child.is_directory(), &child.hash);
     }
     hash::hash(&out)
 }
 
 fn values(entries: &[(Vec<u8>, Kinded)]) -> Hash {
     let mut out = Vec::new();
-    hash::put_values_head(&mut out, entries.len() as u64);
+    preimage::put_values_head(&mut out, entries.len() as u64);
     for (name, child) in entries {
-        hash::put_values_entry(&mut out, name, !child.is_directory(), &child.hash);
+        preimage::put_values_entry(&mut out, name, !child.is_directory(), &child.hash);
     }
     hash::hash(&out)
 }
 
 fn branch(depth: u64, length: i64, children: &[(u16, Hash)]) -> Hash {
     let mut out = Vec::new();
-    hash::put_branch_head(&mut out, depth, length as u64, children.len() as u64);
+    preimage::put_branch_head(&mut out, depth, length as u64, children.len() as u64);
     for (bucket, hash) in children {
-        hash::put_branch_pointer(&mut out, u64::from(*bucket), hash);
+        preimage::put_branch_pointer(&mut out, u64::from(*bucket), hash);
     }
     hash::hash(&out)
 }

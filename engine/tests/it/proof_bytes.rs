@@ -4,6 +4,7 @@
 use varvite::Result;
 use varvite::context::{Configuration, Tree};
 use varvite::proof::{self, Encoding, Proof};
+use varvite::raw::preimage;
 
 const ENCODINGS: [Encoding; 4] = [Encoding::V1, Encoding::V2, Encoding::Irmin, Encoding::Json];
 
@@ -314,8 +315,8 @@ pub mod tests {
         // An inode that says four thousand million entries, of which one bucket is hidden, is listed.
         let length = u32::MAX;
         let mut out = Vec::new();
-        varvite::context::hash::put_branch_head(&mut out, 0, u64::from(length), 1);
-        varvite::context::hash::put_branch_pointer(&mut out, 1, &[7; 32]);
+        preimage::put_branch_head(&mut out, 0, u64::from(length), 1);
+        preimage::put_branch_pointer(&mut out, 1, &[7; 32]);
         let root = varvite::proof::Kinded::directory(varvite::context::hash::hash(&out).into());
         let inode = varvite::proof::Inode {
             length: i64::from(length),

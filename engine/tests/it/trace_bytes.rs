@@ -104,7 +104,7 @@ pub fn trace(bytes: &[u8]) {
 
 /// Gives header and frames the checksums that they should have.
 fn repair(bytes: &mut [u8]) {
-    use varvite::format::checksum::{crc, crc_append, masked, stored};
+    use varvite::raw::format::checksum::{crc, crc_append, masked, stored};
     if bytes.len() < 32 {
         return;
     }

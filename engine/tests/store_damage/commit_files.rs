@@ -10,8 +10,8 @@ use varvite::context::{
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
-use varvite::format::checksum::{crc, crc_append, masked};
-use varvite::format::codec::Encoder;
+use varvite::raw::format::checksum::{crc, crc_append, masked};
+use varvite::raw::format::codec::Encoder;
 
 use crate::allocations::most;
 

@@ -1,6 +1,6 @@
 //! The directory of a pool, bytes to bytes: what number each path has. The fields: `docs/design/js.md`.
 
-use varvite::format::checksum::crc;
+use varvite::raw::format::checksum::crc;
 use varvite::{Error, Kind, Result};
 
 /// What a path is.

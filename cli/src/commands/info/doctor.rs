@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use varvite::context::Options;
-use varvite::format::header::{FileKind, Header, LENGTH};
 use varvite::irmin_pack as irmin;
+use varvite::raw::format::header::{FileKind, Header, LENGTH};
 use varvite::{Error, MergeOperator, Result, SessionOptions, Table};
 
 use super::explore::open_tables;

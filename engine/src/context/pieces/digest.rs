@@ -12,6 +12,7 @@ use super::changes::Since;
 use super::entry::{self, Within};
 use super::node::{Body, Known, Leaf, Load, Node, Slot, Target, UNKNOWN};
 use crate::context::hash::{self, Hash};
+use crate::context::preimage;
 use crate::error::{Error, Result};
 use crate::prefetch;
 
@@ -245,12 +246,12 @@ impl Digester<'_> {
         let mut hashes = inside.iter();
         for entries in directories {
             let start = self.bytes.len();
-            hash::put_u64(&mut self.bytes, 0);
+            preimage::put_u64(&mut self.bytes, 0);
             let mut count = 0_u64;
             entry::each_within(entries, &mut names, |name, what| {
                 let is_value = matches!(what, Within::Value(_));
                 let hash = hashes.next().expect("as many as were hashed");
-                hash::put_flat_entry(&mut self.bytes, name, is_value, hash);
+                preimage::put_flat_entry(&mut self.bytes, name, is_value, hash);
                 count += 1;
                 Ok(())
             })?;
@@ -310,7 +311,7 @@ impl Digester<'_> {
 
     fn value(&mut self, position: usize, child: usize, value: &[u8]) {
         let start = self.bytes.len();
-        hash::put_value(&mut self.bytes, value);
+        preimage::put_value(&mut self.bytes, value);
         self.spans.push(start..self.bytes.len());
         self.places.push((position, child));
     }
@@ -344,27 +345,32 @@ pub(crate) fn of_children(node: &Node, children: &Known) -> Hash {
 fn put_node(out: &mut Vec<u8>, node: &Node, children: &Known) {
     match &node.body {
         Body::Leaf { leaf, flat: true } => {
-            hash::put_u64(out, leaf.len() as u64);
+            preimage::put_u64(out, leaf.len() as u64);
             children.each(|index, hash| {
-                hash::put_flat_entry(out, leaf.name(index), leaf.slot(index).is_value(), hash);
+                preimage::put_flat_entry(out, leaf.name(index), leaf.slot(index).is_value(), hash);
             });
         }
         Body::Leaf { leaf, flat: false } => {
-            hash::put_values_head(out, leaf.len() as u64);
+            preimage::put_values_head(out, leaf.len() as u64);
             children.each(|index, hash| {
-                hash::put_values_entry(out, leaf.name(index), leaf.slot(index).is_value(), hash);
+                preimage::put_values_entry(
+                    out,
+                    leaf.name(index),
+                    leaf.slot(index).is_value(),
+                    hash,
+                );
             });
         }
         Body::Branch(branch) => {
             let pointers = &branch.pointers;
-            hash::put_branch_head(
+            preimage::put_branch_head(
                 out,
                 u64::from(branch.depth),
                 branch.count(),
                 pointers.len() as u64,
             );
             children.each(|index, hash| {
-                hash::put_branch_pointer(out, u64::from(pointers[index].bucket), hash);
+                preimage::put_branch_pointer(out, u64::from(pointers[index].bucket), hash);
             });
         }
     }

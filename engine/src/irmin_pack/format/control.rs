@@ -4,7 +4,7 @@
 //! `docs/format/irmin-pack.md`.
 
 use super::bytes;
-use crate::context::hash::{put_u64, put_varint};
+use crate::context::preimage::{put_u64, put_varint};
 use crate::error::{Error, Kind, Result};
 use crate::format::codec::Decoder;
 

@@ -5,7 +5,8 @@
 
 use super::bytes;
 use super::schema::Schema;
-use crate::context::hash::{Hash, put_u64, put_varint};
+use crate::context::hash::Hash;
+use crate::context::preimage::{put_u64, put_varint};
 use crate::error::Result;
 use crate::format::codec::Decoder;
 

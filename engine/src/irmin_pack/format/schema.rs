@@ -4,6 +4,7 @@
 
 use super::sha1;
 use crate::context::hash::{self, CommitHash, Hash, TreeHash};
+use crate::context::preimage;
 
 /// Which hash a store uses, and over what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,17 +64,17 @@ impl Schema {
         let mut out = Vec::new();
         match self {
             Schema::Tezos => {
-                hash::put_u64(&mut out, bindings.len() as u64);
+                preimage::put_u64(&mut out, bindings.len() as u64);
                 for (name, is_value, hash) in bindings {
-                    hash::put_flat_entry(&mut out, name, *is_value, hash);
+                    preimage::put_flat_entry(&mut out, name, *is_value, hash);
                 }
             }
             Schema::Sha1 => {
-                hash::put_varint(&mut out, bindings.len() as u64);
+                preimage::put_varint(&mut out, bindings.len() as u64);
                 // Greatest name first: that is how the library's lists happened to be built.
                 for binding in bindings.iter().rev() {
                     out.push(u8::from(binding.1));
-                    hash::put_varint(&mut out, binding.0.len() as u64);
+                    preimage::put_varint(&mut out, binding.0.len() as u64);
                     out.extend_from_slice(binding.0);
                     out.extend_from_slice(&binding.2[..20]);
                 }
@@ -85,9 +86,9 @@ impl Schema {
     /// The hash of a leaf of a larger directory; `bindings` are sorted by name.
     pub(crate) fn values(self, bindings: &[Binding<'_>]) -> Hash {
         let mut out = Vec::new();
-        hash::put_values_head(&mut out, bindings.len() as u64);
+        preimage::put_values_head(&mut out, bindings.len() as u64);
         for (name, is_value, hash) in bindings {
-            hash::put_varint(&mut out, name.len() as u64);
+            preimage::put_varint(&mut out, name.len() as u64);
             out.extend_from_slice(name);
             out.push(u8::from(*is_value));
             out.extend_from_slice(&hash[..self.hash_bytes()]);
@@ -98,9 +99,9 @@ impl Schema {
     /// The hash of an inode tree; `pointers` are sorted by bucket.
     pub(crate) fn branch(self, depth: u64, entries: u64, pointers: &[(u64, Hash)]) -> Hash {
         let mut out = Vec::new();
-        hash::put_branch_head(&mut out, depth, entries, pointers.len() as u64);
+        preimage::put_branch_head(&mut out, depth, entries, pointers.len() as u64);
         for (bucket, hash) in pointers {
-            hash::put_varint(&mut out, *bucket);
+            preimage::put_varint(&mut out, *bucket);
             out.extend_from_slice(&hash[..self.hash_bytes()]);
         }
         self.digest(&out)
@@ -123,13 +124,13 @@ impl Schema {
             }
             Schema::Sha1 => {
                 let mut out = tree[..20].to_vec();
-                hash::put_varint(&mut out, parents.len() as u64);
+                preimage::put_varint(&mut out, parents.len() as u64);
                 for parent in parents {
                     out.extend_from_slice(&parent[..20]);
                 }
-                hash::put_u64(&mut out, date as u64);
+                preimage::put_u64(&mut out, date as u64);
                 for text in [author, message] {
-                    hash::put_varint(&mut out, text.len() as u64);
+                    preimage::put_varint(&mut out, text.len() as u64);
                     out.extend_from_slice(text);
                 }
                 self.digest(&out).into()

@@ -1,7 +1,8 @@
 //! Irmin's own binary form of a tree proof: kinds, counts and lengths as LEB128, no version.
 
 use super::{deeper, finished, hash_of, kind_byte, kind_of, kinded, tree_of, writing_deeper};
-use crate::context::hash::{Hash, put_varint};
+use crate::context::hash::Hash;
+use crate::context::preimage::put_varint;
 use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
 use crate::proof::shape::{Entries, Extender, Inode, Kinded, Part, Piece, Proof, State};

@@ -28,8 +28,8 @@ use crate::trace::{self, Action, Answer};
 /// How often a listing is begun again because snapshots went while it was read.
 const LISTINGS_MAX: u32 = 100;
 
-/// What a snapshot is to hold.
-#[derive(Clone, Copy, Debug)]
+/// What a snapshot is to hold; what is not said is nothing: `SnapshotContent { tables, ..Default::default() }`.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct SnapshotContent<'a> {
     /// The application's mark, which [`OpenSnapshot::label`] can ask for.
     pub label: &'a str,
@@ -49,7 +49,7 @@ pub struct SnapshotContent<'a> {
 /// # let session = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
 /// # let utxo = session.create_table("utxo", TableOptions::utxo())?;
 /// # let stake = session.create_table("stake", TableOptions::default())?;
-/// let content = SnapshotContent { label: "ledger", payload: b"", tables: &[&utxo, &stake] };
+/// let content = SnapshotContent { label: "ledger", tables: &[&utxo, &stake], ..Default::default() };
 /// session.save_snapshot("both", content)?;
 /// let options = OpenSnapshot { label: Some("ledger".to_owned()), ..OpenSnapshot::default() };
 /// let mut snapshot = session.open_snapshot("both", &options)?;

@@ -81,7 +81,7 @@ impl Session {
     /// let here = Session::create(MemoryDisk::seeded(1), SessionOptions::default())?;
     /// let mut table = here.create_table("utxo", TableOptions::utxo())?;
     /// table.update(Batch::new().insert(b"tx1#0", b"5 ada"))?;
-    /// here.save_snapshot("now", SnapshotContent { label: "", payload: b"", tables: &[&table] })?;
+    /// here.save_snapshot("now", SnapshotContent { tables: &[&table], ..Default::default() })?;
     /// let parcel: Arc<dyn Disk> = MemoryDisk::seeded(1);
     /// here.export_snapshot("now", &parcel, Verify::Quick)?;
     ///

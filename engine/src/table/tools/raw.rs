@@ -1,11 +1,5 @@
-//! What the engine is made of: the pieces of a table's files, the shapes of files, the conventions of bytes, as
-//! specified in `docs/format/`.
-//!
-//! For benches, fuzzing and inspection. The formats are stable, these signatures are not.
+//! The pieces of a table's files, which `varvite::raw` lists with the others.
 
-pub use crate::file;
-pub use crate::format;
-pub use crate::sync;
 pub use crate::table::bytes::KeyRange;
 pub use crate::table::bytes::{BITS_PER_ENTRY_MAX, Filter, FilterBuilder};
 pub use crate::table::bytes::{

@@ -116,7 +116,7 @@ pub struct Repaired {
 /// let disk = MemoryDisk::seeded(1);
 /// let session = Session::create(disk.clone(), SessionOptions::default())?;
 /// let table = session.create_table("utxo", TableOptions::utxo())?;
-/// session.save_snapshot("s", SnapshotContent { label: "", payload: b"", tables: &[&table] })?;
+/// session.save_snapshot("s", SnapshotContent { tables: &[&table], ..Default::default() })?;
 /// drop((table, session));
 /// disk.remove("session")?;
 ///
