@@ -243,6 +243,15 @@ impl Disk for OsDisk {
             if cfg!(windows) && mode != Mode::Create && full.is_dir() {
                 return paths::is_folder(&self.shown(path)).with_source(error);
             }
+            // A removed file keeps its name there until the last handle closes, and cannot be opened.
+            let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+            if cfg!(windows)
+                && error.kind() == io::ErrorKind::AlreadyExists
+                && fs::File::open(&full).is_err_and(is_denied)
+                && !full.is_dir()
+            {
+                return paths::is_open(&self.shown(path)).with_source(error);
+            }
             self.error(action, path, error)
         })?;
         if mode == Mode::Read {
@@ -280,9 +289,14 @@ impl Disk for OsDisk {
     }
 
     fn list(&self, directory: &str) -> Result<Vec<String>> {
-        let failed = |error| self.error("list the folder", directory, error);
         let mut names = Vec::new();
         let full = self.full_directory(directory)?;
+        let failed = |error| {
+            // Windows calls the name of a file invalid there.
+            let is_file = cfg!(windows) && full.is_file();
+            let error = if is_file { io::ErrorKind::NotADirectory.into() } else { error };
+            self.error("list the folder", directory, error)
+        };
         for entry in with_descriptor(|| fs::read_dir(&full)).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
             // A name that is not UTF-8 cannot be ours, and no call of this interface could use it.
