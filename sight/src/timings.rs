@@ -11,7 +11,7 @@ mod series;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use varvite::context::{self, Hash};
+use varvite::context::{self, CommitHash};
 
 use blocks::Blocks;
 pub use report::{Action, Block, Latency, Report};
@@ -152,7 +152,7 @@ impl<C: Fn() -> u64 + Send + Sync> context::Observer for Timings<C> {
         }
     }
 
-    fn committed(&self, commit: &Hash) {
+    fn committed(&self, commit: &CommitHash) {
         self.state().blocks.name(commit);
     }
 }

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
-use super::hash::Hash;
+use super::hash::CommitHash;
 use crate::sync::{AtomicU64, Ordering};
 
 /// How many first steps of a path an observer gets at most.
@@ -156,7 +156,7 @@ pub trait Observer: Send + Sync {
 
     /// The store has `commit`, of which [`Operation::Commit`] is told next: a name for what was told
     /// since the commit before.
-    fn committed(&self, commit: &Hash) {
+    fn committed(&self, commit: &CommitHash) {
         let _ = commit;
     }
 }
@@ -198,7 +198,7 @@ impl Meter {
         self.observer.now_ns()
     }
 
-    pub(crate) fn committed(&self, commit: &Hash) {
+    pub(crate) fn committed(&self, commit: &CommitHash) {
         self.observer.committed(commit);
     }
 

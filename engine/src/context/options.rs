@@ -111,6 +111,27 @@ pub struct Options {
 const CHUNK_BYTES_MAX: u64 = 1 << 40;
 
 impl Options {
+    /// The same within `bytes` of memory for all that the table of memory in `docs/guide/memory.md` has, and one tree: three tenths
+    /// for objects, an eighth for their hashes, a sixteenth each for pages and the index, an eighth for what a tree holds before
+    /// it spills, which takes three times as much for that moment, and a file of hashes as long as this is, at most the
+    /// default, which takes a twentieth or for a moment an eighth.
+    ///
+    /// ```
+    /// use varvite::context::Options;
+    ///
+    /// let options = Options::default().within_memory(64 << 20);
+    /// assert_eq!((options.hashes_bytes, options.tree_bytes), (8 << 20, 8 << 20));
+    /// ```
+    #[must_use]
+    pub fn within_memory(mut self, bytes: u64) -> Self {
+        self.objects_bytes = bytes / 10 * 3;
+        self.hashes_bytes = bytes / 8;
+        (self.pages_bytes, self.index_bytes) = (bytes / 16, bytes / 16);
+        self.tree_bytes = bytes / 8;
+        self.hashes_file_bytes = bytes.min(Options::default().hashes_file_bytes);
+        self
+    }
+
     /// `Invalid` when no store can be opened so.
     pub(crate) fn check(&self) -> Result<()> {
         check_memory(&[

@@ -244,10 +244,9 @@ impl Disk for OsDisk {
                 return paths::is_folder(&self.shown(path)).with_source(error);
             }
             // A removed file keeps its name there until the last handle closes, and cannot be opened.
-            let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
             if cfg!(windows)
                 && error.kind() == io::ErrorKind::AlreadyExists
-                && fs::File::open(&full).is_err_and(is_denied)
+                && fs::File::open(&full).is_err()
                 && !full.is_dir()
             {
                 return paths::is_open(&self.shown(path)).with_source(error);

@@ -10,7 +10,6 @@ use std::thread;
 use varvite::Result;
 use varvite::context::{CommitHash, CommitInfo, Durability, Index, Options, Store};
 use varvite::disk::memory::MemoryDisk;
-use varvite::disk::os::OsDisk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Disk, Mode};
 use varvite::error::Kind;
@@ -341,6 +340,7 @@ fn descriptors(folder: &std::path::Path) -> usize {
 #[test]
 fn all_stores_of_a_process_together_keep_a_bounded_number_of_files_open() {
     use rustix::process::{Resource, getrlimit, setrlimit};
+    use varvite::disk::os::OsDisk;
     let folder = tempfile::tempdir().unwrap();
     // What most systems give; 256 of them are for others.
     let limit = getrlimit(Resource::Nofile);

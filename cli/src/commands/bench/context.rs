@@ -63,6 +63,9 @@ pub struct Arguments {
     /// --dir they go with the store when it is over
     #[arg(long, value_name = "DIR", conflicts_with_all = ["memory", "collect_every"])]
     lower: Option<PathBuf>,
+    /// Memory for all of the store, in MiB, instead of the three that follow
+    #[arg(long, value_name = "MIB", conflicts_with_all = ["objects_mib", "hashes_mib", "pages_mib"], value_parser = clap::value_parser!(u64).range(8..1 << 16))]
+    memory_mib: Option<u64>,
     /// Memory for nodes, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 84, value_parser = clap::value_parser!(u64).range(0..1 << 20))]
     objects_mib: u64,
@@ -83,6 +86,21 @@ pub struct Arguments {
     reader: bool,
     #[command(flatten)]
     sight: sight::Flags,
+}
+
+impl Arguments {
+    /// Options of the memory that was asked for.
+    fn budgets(&self) -> Options {
+        if let Some(mib) = self.memory_mib {
+            return Options::default().within_memory(mib << 20);
+        }
+        Options {
+            objects_bytes: self.objects_mib << 20,
+            hashes_bytes: self.hashes_mib << 20,
+            pages_bytes: self.pages_mib << 20,
+            ..Options::default()
+        }
+    }
 }
 
 /// What came out.
@@ -152,6 +170,7 @@ pub fn small(folder: Option<&Path>, trace: Option<PathBuf>) -> Result<Report> {
         memory: folder.is_none(),
         dir: None,
         lower: None,
+        memory_mib: None,
         objects_mib: 64,
         hashes_mib: 56,
         pages_mib: 16,
@@ -213,16 +232,14 @@ fn work_on(
 ) -> Result<Report> {
     let timings = arguments.sight.timings();
     let mut tracing = sight::Tracing::to(arguments.sight.trace.as_deref(), folder)?;
+    let budgets = arguments.budgets();
     let options = Options {
         recorder: tracing.recorder(),
         observer: timings.clone().map(|it| it as Arc<dyn Observer>),
-        objects_bytes: arguments.objects_mib << 20,
-        hashes_bytes: arguments.hashes_mib << 20,
-        pages_bytes: arguments.pages_mib << 20,
         // In memory its file would be memory, too.
-        hashes_file_bytes: folder.map_or(0, |_| Options::default().hashes_file_bytes),
+        hashes_file_bytes: folder.map_or(0, |_| budgets.hashes_file_bytes),
         lower: lower.map(|lower| Arc::clone(&lower.disk)),
-        ..Options::default()
+        ..budgets
     };
     let mut store = Store::create(Arc::clone(disk), options.clone())?;
     let mut beside = Beside {

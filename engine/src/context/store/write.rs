@@ -491,7 +491,9 @@ impl Store {
         tip.roll(&self.pack, &mut writer, false)
     }
 
-    /// Makes `name` the name of a commit, which must be in the store. One append, one sync.
+    /// Makes `name` the name of a commit. One append, one sync. `Missing` for an unknown commit, `Collected` for one that
+    /// went or is about to go, `Invalid` for an empty name, for one of more than 4,096 bytes,
+    /// and for more branches than there is room for.
     pub fn set_branch(&mut self, name: &[u8], commit: &CommitHash) -> Result<()> {
         let Some(recorder) = self.options.recorder.clone() else {
             return self.name_commit(name, commit);
@@ -519,7 +521,8 @@ impl Store {
         self.put_reference(name, Some(commit))
     }
 
-    /// Makes `name` the name of `new` if it is now that of `expected`; returns whether it was.
+    /// Makes `name` the name of `new` if it is now that of `expected`; returns whether it was. Errors are those of
+    /// [`Store::set_branch`].
     pub fn test_and_set_branch(
         &mut self,
         name: &[u8],

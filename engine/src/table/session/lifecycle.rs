@@ -35,6 +35,9 @@ const SAVES_SKIPPED: u64 = 1 << 32;
 
 /// An open session. Clones are handles to the same one.
 ///
+/// Errors of every call, beside those that it names: `Io` where the disk fails, `Corrupt` where what is read is damaged, `Closed`
+/// after [`Session::close`]; of calls that write, `Invalid` on a session to read, `Poisoned` after a sync that failed.
+///
 /// ```
 /// use varvite::{Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, TableOptions};
 /// use varvite::disk::memory::MemoryDisk;

@@ -18,6 +18,9 @@ use crate::table::shared::{
 
 /// A map from keys to values, with one writer.
 ///
+/// Errors of every call, beside those that it names: `Io` where the disk fails, `Corrupt` where what is read is damaged, `Closed`
+/// after the session was closed; of calls that write, `Poisoned` after a sync that failed.
+///
 /// ```
 /// use varvite::{Batch, Session, SessionOptions, TableOptions, disk::memory::MemoryDisk};
 ///
