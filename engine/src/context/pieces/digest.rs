@@ -363,6 +363,16 @@ fn put_node(out: &mut Vec<u8>, node: &Node, children: &Known) {
                 branch.count(),
                 pointers.len() as u64,
             );
+            if pointers.last().is_some_and(|last| last.bucket < 0x80) {
+                // Most of what is hashed, in pieces of a fixed length.
+                let mut rooms = hash::branch_pointers(out, pointers.len()).iter_mut().zip(pointers);
+                children.each(|_, hash| {
+                    let (room, pointer) = rooms.next().expect("a hash for each pointer");
+                    room[0] = pointer.bucket as u8;
+                    room[1..].copy_from_slice(hash);
+                });
+                return;
+            }
             children.each(|index, hash| {
                 hash::put_branch_pointer(out, u64::from(pointers[index].bucket), hash);
             });
