@@ -225,6 +225,7 @@ impl<'a> Batch<'a> {
             if let Some((step, child)) = node.next_live(*next) {
                 *next = step;
                 if !self.placed.has(Arc::as_ptr(child)) {
+                    node.prefetch_next(step);
                     let child = Arc::clone(child);
                     child.prefetch_live();
                     stack.push((child, 0));

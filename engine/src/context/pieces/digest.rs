@@ -86,6 +86,7 @@ fn waves(root: &Arc<Node>) -> Vec<Vec<&Node>> {
             if let Some(height) = shared.get(&Arc::as_ptr(child)) {
                 top.height = top.height.max(height + 1);
             } else {
+                node.prefetch_next(next);
                 stack.push(frame(child));
             }
             continue;
