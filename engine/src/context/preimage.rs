@@ -69,6 +69,14 @@ pub fn put_branch_head(out: &mut Vec<u8>, depth: u64, entries: u64, pointers: u6
     put_varint(out, pointers);
 }
 
+/// Room for `count` pointers of an inode tree, if all buckets are below 128: a byte each, and the hash below.
+#[inline]
+pub(crate) fn branch_pointers(out: &mut Vec<u8>, count: usize) -> &mut [[u8; 33]] {
+    let start = out.len();
+    out.resize(start + 33 * count, 0);
+    out[start..].as_chunks_mut().0
+}
+
 /// One pointer of an inode tree: its bucket (varint), the hash below.
 #[inline]
 pub fn put_branch_pointer(out: &mut Vec<u8>, bucket: u64, hash: &[u8; 32]) {

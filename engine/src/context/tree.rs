@@ -26,7 +26,7 @@ use super::configuration::Configuration;
 use super::hash::{self, TreeHash};
 use super::observer::{Operation, Span, Tally};
 use super::pieces::digest;
-use super::pieces::directory::Directories;
+use super::pieces::directory::{Directories, Passed};
 use super::pieces::entry;
 use super::pieces::node::{Load, Node, Slot};
 use crate::error::{Error, Result};
@@ -202,8 +202,8 @@ impl Tree {
             many = path.iter().map(AsRef::as_ref).collect();
             &many
         };
-        let (mut known, mut slot) = (0, self.root.clone());
-        while known < steps.len() {
+        let (mut known, mut slot, is_end) = Self::pass_live(&directories, &self.root, steps)?;
+        while !is_end && known < steps.len() {
             let rest = &steps[known..];
             let found = match &slot {
                 Slot::Node(node) => directories.find_path(node, rest)?,
@@ -215,6 +215,24 @@ impl Tree {
             (known, slot) = (known + taken, next);
         }
         Ok((known, slot))
+    }
+
+    /// How many steps lead through what is live and to the first that is not, what is there, and whether none leads on.
+    fn pass_live(
+        directories: &Directories<'_>,
+        root: &Slot,
+        steps: &[&[u8]],
+    ) -> Result<(usize, Slot, bool)> {
+        let Slot::Node(root) = root else { return Ok((0, root.clone(), false)) };
+        let (mut known, mut node) = (0, root);
+        while known < steps.len() {
+            match directories.pass(node, &steps[known..])? {
+                Passed::Live(next) => (known, node) = (known + 1, next),
+                Passed::Slot(Some((taken, slot))) => return Ok((known + taken, slot, false)),
+                Passed::Slot(None) => break,
+            }
+        }
+        Ok((known, Slot::Node(Arc::clone(node)), true))
     }
 
     /// The value at `path`; none when nothing is there, or a directory.

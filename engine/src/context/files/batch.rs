@@ -225,6 +225,7 @@ impl<'a> Batch<'a> {
             if let Some((step, child)) = node.next_live(*next) {
                 *next = step;
                 if !self.placed.has(Arc::as_ptr(child)) {
+                    node.prefetch_next(step);
                     let child = Arc::clone(child);
                     child.prefetch_live();
                     stack.push((child, 0));
@@ -465,10 +466,10 @@ impl Written {
             let own = Arc::make_mut(&mut node);
             own.settle(form, |child| placed.slot(child), |value| placed.value(value));
             let hashes = own.take_hashes();
-            let mut is_hot = false;
+            let (mut is_hot, mut replaced) = (false, None);
             if let Some(old) = own.base.replace(base) {
                 // A chain seldom looks back: the piece that this one replaces makes room at once.
-                pack.objects.take(old.offset);
+                replaced = pack.objects.take(old.offset);
                 pack.hashes.take(old.offset);
                 pack.evicted_hashes.forget(old.offset);
                 // An offset that comes later is one of before a clearing.
@@ -484,9 +485,14 @@ impl Written {
                 || node.weight() > small
                 || pack.objects.has_room(base.offset);
             if is_kept {
-                pack.objects.insert(base.offset, Kept::new(&mut node, &mut scratch));
+                let kept = Kept::new(&mut node, &mut scratch, &pack.spares);
+                pack.objects.insert(base.offset, kept);
             }
             pack.spares.give(node);
+            // Small directories of the node were in it.
+            if let Some(replaced) = replaced {
+                replaced.give(&pack.spares);
+            }
         }
     }
 }

@@ -41,7 +41,7 @@ use crate::sync::{AtomicU64, Mutex, lock};
 /// Bytes read at first past the page cache: most records are shorter.
 const GUESS: usize = 960;
 
-/// Spare nodes take this part of what the cache of nodes may take.
+/// Spare nodes take this part of what the cache of nodes may take, and spare bytes as much.
 const SPARES: u64 = 32;
 
 /// Bytes read at first for a hash: most of those asked for are of small directories.
@@ -563,7 +563,7 @@ impl Pack {
     fn keep(&self, offset: u64, node: Node) -> Arc<Node> {
         let mut node = Arc::new(node);
         let mut scratch = Vec::with_capacity(record::SCRATCH);
-        self.objects.insert(offset, Kept::new(&mut node, &mut scratch));
+        self.objects.insert(offset, Kept::new(&mut node, &mut scratch, &self.spares));
         node
     }
 
@@ -623,6 +623,7 @@ impl Load for Pack {
     /// A copy of what the caches hold: nobody knows whether the tree that changes it is ever committed.
     /// If it is, what it is written as takes the place of the old; if it is dropped, nothing is missing.
     fn take(&self, offset: u64, tally: Option<&Tally>) -> Result<Arc<Node>> {
+        self.hashes.prefetch(offset);
         let node = if let Some(kept) = self.objects.get(offset) {
             observer::count_hit(self.meter.as_ref(), tally);
             kept.own_in(offset, &self.spares)

@@ -87,6 +87,7 @@ fn waves(root: &Arc<Node>) -> Vec<Vec<&Node>> {
             if let Some(height) = shared.get(&Arc::as_ptr(child)) {
                 top.height = top.height.max(height + 1);
             } else {
+                node.prefetch_next(next);
                 stack.push(frame(child));
             }
             continue;
@@ -369,6 +370,17 @@ fn put_node(out: &mut Vec<u8>, node: &Node, children: &Known) {
                 branch.count(),
                 pointers.len() as u64,
             );
+            if pointers.last().is_some_and(|last| last.bucket < 0x80) {
+                // Most of what is hashed, in pieces of a fixed length.
+                let mut rooms =
+                    preimage::branch_pointers(out, pointers.len()).iter_mut().zip(pointers);
+                children.each(|_, hash| {
+                    let (room, pointer) = rooms.next().expect("a hash for each pointer");
+                    room[0] = pointer.bucket as u8;
+                    room[1..].copy_from_slice(hash);
+                });
+                return;
+            }
             children.each(|index, hash| {
                 preimage::put_branch_pointer(out, u64::from(pointers[index].bucket), hash);
             });

@@ -25,16 +25,28 @@ pub(crate) struct Directories<'a> {
 /// An entry on its way from one leaf to another.
 type LeafEntry = (Vec<u8>, Slot);
 
+/// Where a step leads.
+pub(crate) enum Passed<'n> {
+    /// To a directory that is live.
+    Live(&'n Arc<Node>),
+    /// What [`Directories::find_path`] says.
+    Slot(Option<(usize, Slot)>),
+}
+
 /// What [`Directories::find_path`] says of the directory, or piece of one, that is `leaf`.
 pub(crate) fn find_in(leaf: &Leaf, path: &[&[u8]]) -> Result<Option<(usize, Slot)>> {
     let Ok(index) = leaf.search(path[0]) else { return Ok(None) };
-    let slot = leaf.slot(index);
+    found_at(leaf.slot(index), path).map(Some)
+}
+
+/// The same of the first step's slot.
+fn found_at(slot: &Slot, path: &[&[u8]]) -> Result<(usize, Slot)> {
     if let Slot::Embedded(bytes) = slot
         && let Some((taken, inner)) = entry::find_embedded(bytes, &path[1..])?
     {
-        return Ok(Some((1 + taken, inner)));
+        return Ok((1 + taken, inner));
     }
-    Ok(Some((1, slot.apart())))
+    Ok((1, slot.apart()))
 }
 
 impl Directories<'_> {
@@ -63,7 +75,8 @@ impl Directories<'_> {
 
     /// What [`Directories::find_path`] says of the directory at `offset`.
     pub(crate) fn find_stored(&self, offset: u64, path: &[&[u8]]) -> Result<Option<(usize, Slot)>> {
-        self.find_from(Target::Stored(offset), path)
+        let mut bucket = Bucket::new(self.configuration, path[0]);
+        self.find_from(offset, path, &mut bucket)
     }
 
     fn scan(&self, offset: u64, path: &[&[u8]], bucket: &mut Bucket<'_>) -> Result<Scan> {
@@ -92,32 +105,62 @@ impl Directories<'_> {
 
     /// Where the first steps of `path` lead, and how many: one, and as many as lead through directories
     /// that are in place there. None when the first leads nowhere. A path has a step.
-    pub(crate) fn find_path(
-        &self,
-        root: &Arc<Node>,
-        path: &[&[u8]],
-    ) -> Result<Option<(usize, Slot)>> {
-        self.find_from(Target::Live(Arc::clone(root)), path)
+    pub(crate) fn find_path(&self, root: &Node, path: &[&[u8]]) -> Result<Option<(usize, Slot)>> {
+        match self.pass(root, path)? {
+            Passed::Live(node) => Ok(Some((1, Slot::Node(Arc::clone(node))))),
+            Passed::Slot(found) => Ok(found),
+        }
     }
 
-    fn find_from(&self, mut place: Target, path: &[&[u8]]) -> Result<Option<(usize, Slot)>> {
+    /// The same, which counts no reference to what is live.
+    pub(crate) fn pass<'n>(&self, root: &'n Node, path: &[&[u8]]) -> Result<Passed<'n>> {
         let mut bucket = Bucket::new(self.configuration, path[0]);
-        loop {
-            let node = match place {
-                Target::Live(node) => node,
-                Target::Stored(offset) => match self.scan(offset, path, &mut bucket)? {
-                    Scan::Slot(found) => return Ok(found),
-                    Scan::Piece(offset) => {
-                        place = Target::Stored(offset);
-                        continue;
-                    }
-                    Scan::Node(node) => node,
+        let mut node = root;
+        let offset = loop {
+            match &node.body {
+                Body::Leaf { leaf, .. } => {
+                    let Ok(index) = leaf.search(path[0]) else { return Ok(Passed::Slot(None)) };
+                    return match leaf.slot(index) {
+                        Slot::Node(next) => Ok(Passed::Live(next)),
+                        slot => found_at(slot, path).map(Some).map(Passed::Slot),
+                    };
+                }
+                Body::Branch(branch) => match branch.search(bucket.at(branch.depth)) {
+                    Ok(index) => match &branch.pointers[index].target {
+                        Target::Live(next) => node = next,
+                        Target::Stored(offset) => break *offset,
+                    },
+                    Err(_) => return Ok(Passed::Slot(None)),
                 },
+            }
+        };
+        self.find_from(offset, path, &mut bucket).map(Passed::Slot)
+    }
+
+    /// The same of the directory, or piece of one, at `offset`; `bucket` is of the first step.
+    fn find_from(
+        &self,
+        mut offset: u64,
+        path: &[&[u8]],
+        bucket: &mut Bucket<'_>,
+    ) -> Result<Option<(usize, Slot)>> {
+        loop {
+            let node = match self.scan(offset, path, bucket)? {
+                Scan::Slot(found) => return Ok(found),
+                Scan::Piece(next) => {
+                    offset = next;
+                    continue;
+                }
+                Scan::Node(node) => node,
             };
             match &node.body {
                 Body::Leaf { leaf, .. } => return find_in(leaf, path),
                 Body::Branch(branch) => match branch.search(bucket.at(branch.depth)) {
-                    Ok(index) => place = branch.pointers[index].target.clone(),
+                    Ok(index) => match &branch.pointers[index].target {
+                        Target::Stored(next) => offset = *next,
+                        // Recursion is bounded, because each branch is deeper than the one above.
+                        Target::Live(next) => return self.find_path(next, path),
+                    },
                     Err(_) => return Ok(None),
                 },
             }

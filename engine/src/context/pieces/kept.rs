@@ -9,7 +9,7 @@
 //! for each entry: what it is (one byte), where its bytes and where its name end (two each)
 //! the bytes of all entries: a short value, the offset of a record, or a small directory
 //! all names, two digits a byte where all are of pairs of hex digits
-//! its changes since its base
+//! its changes since its base, and zeros up to a length that others have
 //! ```
 
 mod branch;
@@ -23,7 +23,7 @@ use super::directory;
 use super::entry;
 use super::node::{Base, Body, Embedded, Leaf, Node, Scan, Slot, Target};
 use super::object_cache::Held;
-use super::spare::Spares;
+use super::spare::{self, Spares};
 use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
 use crate::error::Result;
@@ -78,12 +78,12 @@ impl Held for Kept {
 
 impl Kept {
     /// The clean node `node`, which was read from or written to where its base says. Uses the memory of
-    /// `scratch`.
-    pub(crate) fn new(node: &mut Arc<Node>, scratch: &mut Vec<u8>) -> Kept {
-        if let Some(leaf) = KeptLeaf::new(node, scratch) {
+    /// `scratch`, and spare memory.
+    pub(crate) fn new(node: &mut Arc<Node>, scratch: &mut Vec<u8>, spares: &Spares) -> Kept {
+        if let Some(leaf) = KeptLeaf::new(node, scratch, spares) {
             return Kept::Leaf(leaf);
         }
-        if let Some(branch) = KeptBranch::new(node, scratch) {
+        if let Some(branch) = KeptBranch::new(node, scratch, spares) {
             return Kept::Branch(branch);
         }
         if let Some(own) = Arc::get_mut(node)
@@ -92,6 +92,14 @@ impl Kept {
             leaf.gather();
         }
         Kept::Node(Arc::clone(node))
+    }
+
+    /// Leaves its memory to `spares`, if nobody else has it.
+    pub(crate) fn give(self, spares: &Spares) {
+        match self {
+            Kept::Node(_) => {}
+            Kept::Leaf(KeptLeaf(run)) | Kept::Branch(KeptBranch(run)) => spares.give_run(run),
+        }
     }
 
     /// The node at logical offset `offset`, which may be shared.
@@ -158,7 +166,7 @@ const HEAD: usize = 2 + 1 + 1 + 8 + size_of::<Hash>();
 
 impl KeptLeaf {
     /// A leaf that is better kept in bytes; none of another node.
-    fn new(node: &Node, scratch: &mut Vec<u8>) -> Option<KeptLeaf> {
+    fn new(node: &Node, scratch: &mut Vec<u8>, spares: &Spares) -> Option<KeptLeaf> {
         let Body::Leaf { leaf, flat } = &node.body else { return None };
         // Paths lead through whole directories more often than they end in a piece of one.
         let is_large = leaf.len() > WIDTH_MAX || leaf.names().len() > NAMES_MAX;
@@ -187,7 +195,8 @@ impl KeptLeaf {
         let mut out = Encoder::after(std::mem::take(scratch));
         node.changes().put(&mut out);
         *scratch = out.finish();
-        Some(KeptLeaf(Arc::from(&scratch[..])))
+        spare::pad(scratch);
+        Some(KeptLeaf(spares.run(scratch)))
     }
 
     /// A leaf with the hash `hash` whose full record, at `at`, has the entries `entries`, without a node on the way; none
@@ -240,6 +249,7 @@ impl KeptLeaf {
         let mut out = Encoder::after(std::mem::take(scratch));
         Changes::none().put(&mut out);
         *scratch = out.finish();
+        spare::pad(scratch);
         Ok(Some(KeptLeaf(Arc::from(&scratch[..]))))
     }
 
@@ -500,7 +510,7 @@ mod tests {
         let (mut scratch, spares) = (Vec::new(), Spares::new(10_000));
         for round in 0..if cfg!(miri) { 20 } else { 3_000 } {
             let before = Arc::new(draw.node());
-            let kept = Kept::new(&mut Arc::clone(&before), &mut scratch);
+            let kept = Kept::new(&mut Arc::clone(&before), &mut scratch, &spares);
             let Kept::Leaf(bytes) = &kept else {
                 panic!("round {round}: a piece is kept in bytes")
             };
@@ -555,6 +565,7 @@ mod tests {
     fn a_leaf_read_in_bytes_is_the_leaf_that_was_read() {
         const AT: u64 = 1 << 41;
         let (mut draw, mut scratch, mut damaged) = (Draw(5), Vec::new(), 0);
+        let spares = Spares::new(0);
         for round in 0..if cfg!(miri) { 20 } else { 2_000 } {
             let node = draw.node();
             let Body::Leaf { leaf, flat } = &node.body else { unreachable!() };
@@ -568,7 +579,8 @@ mod tests {
                     node
                 })
             };
-            let by_node = KeptLeaf::new(&read(&body, *flat).unwrap(), &mut scratch).unwrap();
+            let by_node =
+                KeptLeaf::new(&read(&body, *flat).unwrap(), &mut scratch, &spares).unwrap();
             let kept = |body: &[u8], flat, scratch: &mut Vec<u8>| {
                 KeptLeaf::read(Decoder::new("f", 0, body), AT, flat, &[1; 32], scratch)
             };
@@ -591,7 +603,7 @@ mod tests {
             }
             assert_eq!(by_node.is_ok(), at_once.is_ok(), "round {round}: {by_node:?}");
             if let (Ok(node), Ok(Some(at_once))) = (&by_node, &at_once) {
-                assert_eq!(KeptLeaf::new(node, &mut scratch).unwrap().0, at_once.0);
+                assert_eq!(KeptLeaf::new(node, &mut scratch, &spares).unwrap().0, at_once.0);
             }
             damaged += u32::from(by_node.is_err());
         }
@@ -603,7 +615,7 @@ mod tests {
         let mut leaf = Leaf::default();
         leaf.push(b"0a", Slot::Embedded(entry::single(b"x", &Slot::value(b"1")).unwrap()));
         leaf.push(b"0b", Slot::value(b"2"));
-        let kept = KeptLeaf::new(&clean(leaf, false), &mut Vec::new()).unwrap();
+        let kept = KeptLeaf::new(&clean(leaf, false), &mut Vec::new(), &Spares::new(0)).unwrap();
         let found = |path: &[&[u8]]| kept.find(path).unwrap();
         assert!(matches!(found(&[b"0a", b"x"]), Some((2, Slot::Inline { length: 1, .. }))));
         assert!(matches!(found(&[b"0a", b"y"]), Some((1, Slot::Embedded(_)))));
@@ -615,7 +627,9 @@ mod tests {
 
     #[test]
     fn what_is_passed_often_or_is_too_large_stays_a_node() {
-        let is_node = |leaf, flat| KeptLeaf::new(&clean(leaf, flat), &mut Vec::new()).is_none();
+        let is_node = |leaf, flat| {
+            KeptLeaf::new(&clean(leaf, flat), &mut Vec::new(), &Spares::new(0)).is_none()
+        };
         let mut leads_on = Leaf::default();
         leads_on.push(b"a", Slot::StoredNode(3));
         assert!(is_node(leads_on.clone(), true) && !is_node(leads_on, false));
@@ -641,7 +655,7 @@ mod tests {
         leaf.push(b"a", Slot::Embedded(entry::single(b"x", &Slot::value(b"1")).unwrap()));
         leaf.push(&vec![b'n'; 60_000], Slot::value(b""));
         let node = clean(leaf, true);
-        let kept = KeptLeaf::new(&node, &mut Vec::new()).unwrap();
+        let kept = KeptLeaf::new(&node, &mut Vec::new(), &Spares::new(0)).unwrap();
         let again = kept.node(9, 0);
         assert_eq!(Arc::strong_count(&kept.0), 2);
         assert!(again.bytes() > 2 * 60_000, "the bytes are counted as long as they are held");
@@ -660,7 +674,7 @@ mod tests {
         leaf.push(b"z", Slot::StoredNode(3));
         let mut node = Arc::new(clean(leaf, true));
         let before = node.bytes();
-        let kept = Kept::new(&mut node, &mut Vec::new());
+        let kept = Kept::new(&mut node, &mut Vec::new(), &Spares::new(0));
         assert!(matches!(kept, Kept::Node(_)) && Held::bytes(&kept) < before);
     }
 }

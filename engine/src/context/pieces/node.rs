@@ -568,6 +568,13 @@ impl Node {
         }
     }
 
+    /// Asks for the buffers of the live child that a walk finds at step `from` or later: it visits another before.
+    pub(crate) fn prefetch_next(&self, from: usize) {
+        if let Some((_, child)) = self.next_live(from) {
+            child.prefetch_buffers();
+        }
+    }
+
     /// Asks for the memory where its buffers begin; it itself should be at hand.
     pub(crate) fn prefetch_buffers(&self) {
         match &self.body {

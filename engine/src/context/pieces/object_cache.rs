@@ -113,8 +113,10 @@ impl<T: Held> ObjectCache<T> {
     pub(crate) fn new(budget_bytes: u64) -> ObjectCache<T> {
         let set_bytes = size_of::<AlignedSet<T>>() as u64;
         let count = budget_bytes / (set_bytes + WAYS as u64 * T::USUAL);
+        let mut sets = prefetch::scattered(count as usize);
+        sets.extend((0..count).map(|_| AlignedSet(Mutex::new(Set::default()))));
         ObjectCache {
-            sets: (0..count).map(|_| AlignedSet(Mutex::new(Set::default()))).collect(),
+            sets: sets.into_boxed_slice(),
             budget_bytes: budget_bytes - count * set_bytes,
             bytes: AtomicU64::new(0),
             dear_bytes: AtomicU64::new(0),

@@ -1,7 +1,9 @@
 //! Nodes that were written and let go of, for the next ones that are taken to be changed.
 //!
 //! A commit takes some thousands of nodes and lets go of as many, each of four allocations of as many sizes, in memory that
-//! has long left the processor's cache. What a spare one has room for needs no allocation, and is touched soon again.
+//! has long left the processor's cache. What a spare one has room for needs no allocation, and is touched soon again. The same
+//! is so of the bytes that the cache of nodes keeps, of which a commit replaces as many: they are of few lengths, so that one
+//! takes the place of another.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,17 +14,47 @@ use crate::sync::{Mutex, lock};
 /// A node of more bytes is a wide directory's: too much to keep for nothing.
 const NODE_BYTES: usize = 4096;
 
-/// Spare nodes, of at most so many bytes.
+/// Bytes that are kept are so many, and a multiple of [`STEP`] more: with two counts and what the allocator adds all of
+/// an allocation.
+const FIRST: usize = 8;
+const STEP: usize = 32;
+
+/// Of how many steps bytes may be to be kept for others.
+const STEPS: usize = 64;
+
+/// Fills `bytes` up to a length that others have, too.
+pub(crate) fn pad(bytes: &mut Vec<u8>) {
+    let more = bytes.len().saturating_sub(FIRST).next_multiple_of(STEP);
+    bytes.resize(FIRST + more, 0);
+}
+
+/// Spare nodes and bytes, of at most so many bytes each.
 pub(crate) struct Spares {
     most_bytes: usize,
     kept: Mutex<Given>,
 }
 
-#[derive(Default)]
 struct Given {
     bytes: usize,
     leaves: Vec<Arc<Node>>,
     branches: Vec<Arc<Node>>,
+    /// What `runs` take.
+    runs_bytes: usize,
+    /// Runs of bytes by how many steps they are of.
+    runs: [Vec<Arc<[u8]>>; STEPS],
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        let (leaves, branches) = (Vec::new(), Vec::new());
+        Given { bytes: 0, leaves, branches, runs_bytes: 0, runs: [const { Vec::new() }; STEPS] }
+    }
+}
+
+/// Of how many steps a run of bytes of this length is, if it may be another's.
+fn steps(length: usize) -> Option<usize> {
+    let more = length.checked_sub(FIRST).filter(|more| more.is_multiple_of(STEP))?;
+    Some(more / STEP).filter(|steps| *steps < STEPS)
 }
 
 impl Spares {
@@ -67,6 +99,32 @@ impl Spares {
             Body::Branch(_) => kept.branches.push(node),
         }
     }
+
+    /// A run of the bytes `bytes`, which [`pad`] filled up.
+    pub(crate) fn run(&self, bytes: &[u8]) -> Arc<[u8]> {
+        let spare = steps(bytes.len()).and_then(|steps| {
+            let mut kept = lock(&self.kept);
+            let run = kept.runs[steps].pop()?;
+            kept.runs_bytes -= run.len();
+            Some(run)
+        });
+        let Some(mut run) = spare else { return bytes.into() };
+        Arc::get_mut(&mut run).expect("a spare one is nobody's").copy_from_slice(bytes);
+        run
+    }
+
+    /// Takes the memory of a run of bytes, if nobody else has it.
+    pub(crate) fn give_run(&self, mut run: Arc<[u8]>) {
+        let Some(steps) = steps(run.len()) else { return };
+        if Arc::get_mut(&mut run).is_none() {
+            return;
+        }
+        let mut kept = lock(&self.kept);
+        if kept.runs_bytes + run.len() <= self.most_bytes {
+            kept.runs_bytes += run.len();
+            kept.runs[steps].push(run);
+        }
+    }
 }
 
 impl fmt::Debug for Spares {
@@ -109,5 +167,35 @@ mod tests {
         }
         assert_eq!(lock(&spares.kept).bytes, 0);
         assert!(matches!(spares.branch().body, Body::Branch(_)));
+    }
+
+    #[test]
+    fn a_spare_run_of_bytes_becomes_another_of_as_many() {
+        let spares = Spares::new(1_000);
+        let padded = |length: usize, byte: u8| {
+            let mut bytes = vec![byte; length];
+            pad(&mut bytes);
+            assert!(
+                bytes.len() - length < STEP + FIRST && bytes[length..].iter().all(|it| *it == 0)
+            );
+            bytes
+        };
+        let (first, other) = (padded(100, 1), padded(104, 2));
+        assert_eq!((first.len(), other.len(), padded(0, 1).len()), (104, 104, FIRST));
+        let run = spares.run(&first);
+        spares.give_run(Arc::clone(&run));
+        assert_eq!(lock(&spares.kept).runs_bytes, 0, "somebody has it");
+        let address = run.as_ptr();
+        spares.give_run(run);
+        assert_eq!(lock(&spares.kept).runs_bytes, 104);
+        assert_ne!(spares.run(&padded(200, 3)).as_ptr(), address);
+        let run = spares.run(&other);
+        assert_eq!((&run[..], run.as_ptr()), (&other[..], address));
+        assert_eq!(lock(&spares.kept).runs_bytes, 0);
+        // Of a length that none has, and more than are kept.
+        spares.give_run(Arc::from(&[1; 100][..]));
+        spares.give_run(Arc::from(&padded(1 << 20, 1)[..]));
+        (0..20).for_each(|_| spares.give_run(Arc::from(&first[..])));
+        assert_eq!(lock(&spares.kept).runs_bytes, 9 * 104);
     }
 }

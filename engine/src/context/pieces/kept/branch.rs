@@ -6,7 +6,7 @@
 //! base of its record; entries below pointers whose own count is not known (eight bytes each)
 //! for each pointer: where it leads (eight bytes)
 //! for each pointer: how many entries are below (four bytes)
-//! its hash; its changes since its base
+//! its hash; its changes since its base; zeros up to a length that others have
 //! ```
 
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use crate::context::configuration::Bucket;
 use crate::context::hash::Hash;
 use crate::context::pieces::node::{Base, Body, Branch, Node, Pointer, Target};
+use crate::context::pieces::spare::{self, Spares};
 use crate::format::codec::{Decoder, Encoder};
 
 /// Buckets that have a bit.
@@ -32,7 +33,7 @@ pub(crate) struct KeptBranch(pub(super) Arc<[u8]>);
 
 impl KeptBranch {
     /// A branch that is better kept in bytes; none of another node. Uses the memory of `scratch`.
-    pub(super) fn new(node: &Node, scratch: &mut Vec<u8>) -> Option<KeptBranch> {
+    pub(super) fn new(node: &Node, scratch: &mut Vec<u8>, spares: &Spares) -> Option<KeptBranch> {
         let Body::Branch(branch) = &node.body else { return None };
         let (base, hash) = (node.base?, node.hash.get()?);
         let depth = u8::try_from(branch.depth).ok()?;
@@ -56,7 +57,8 @@ impl KeptBranch {
         out.raw(hash);
         node.changes().put(&mut out);
         *scratch = out.finish();
-        Some(KeptBranch(Arc::from(&scratch[..])))
+        spare::pad(scratch);
+        Some(KeptBranch(spares.run(scratch)))
     }
 
     #[inline]
@@ -143,7 +145,8 @@ mod tests {
             own.pointer_mut(0);
             own.remove(buckets.len() - 1);
             before.changes_mut().settle(Form::Patch(Since::Base));
-            let kept = KeptBranch::new(&before, &mut Vec::new()).expect("it is narrow");
+            let kept =
+                KeptBranch::new(&before, &mut Vec::new(), &Spares::new(0)).expect("it is narrow");
             let after = kept.node(1 << 50);
             let mut again = branch(&[3, 9], 1, 4);
             again.empty();
@@ -174,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_wide_or_deep_one_stays_a_node() {
-        let kept = |node: &Node| KeptBranch::new(node, &mut Vec::new()).is_some();
+        let kept = |node: &Node| KeptBranch::new(node, &mut Vec::new(), &Spares::new(0)).is_some();
         assert!(kept(&branch(&[63], 255, 0)) && !kept(&branch(&[64], 0, 0)));
         assert!(!kept(&branch(&[1], 256, 0)));
         let unread = Node::new(Body::Branch(Branch::new(0, Vec::new())));
