@@ -1,15 +1,15 @@
 //! Accounts whose balances another program checks without having them.
 //!
-//! The ledger pays, commits, and gives the hash of its tree and a proof of each payment. A second program,
-//! which is this one started anew with nothing but a hash and bytes, does the payment again on the proof and learns the
-//! hash after it. It has no store, and trusts nobody but the hash.
+//! The ledger pays, commits each block to its store, and gives the hash of its tree and a proof of the payment. A second
+//! program, which is this one started anew with nothing but a hash and bytes, does the payment again on the proof and
+//! learns the hash after it. It has no store, and trusts nobody but the hash.
 //!
 //! Run it with `cargo run --example account_proofs`.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, ExitCode, Stdio};
 
-use varvite::context::{Configuration, Tree, TreeHash};
+use varvite::context::{CommitInfo, Configuration, Options, Store, Tree, TreeHash};
 use varvite::proof::{self, Encoding, Kinded, Proof};
 use varvite::{Error, Result};
 
@@ -75,10 +75,18 @@ fn ask_the_other(root: &TreeHash, payment: (&str, &str, u64), bytes: &[u8]) -> O
 
 /// The first program: it has the accounts.
 fn run_the_ledger() -> Result<()> {
-    let mut ledger = Tree::empty(RULES);
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let path = folder.path().join("ledger");
+    let mut store = Store::open_or_create(&path, Options::default())?;
+    let mut ledger = store.empty_tree();
     for number in 0..10_000_u64 {
         ledger.add(&["accounts", &format!("account {number}")], &number.to_le_bytes())?;
     }
+    let genesis = store.commit(&mut ledger, &CommitInfo::new(&[], 0, "ledger", "genesis"))?;
+    store.set_branch(b"main", &genesis)?;
+
+    // A block: the payment is done for the proof, and then in the ledger.
+    let mut ledger = store.checkout(&genesis)?;
     let payment = ("account 7000", "account 1", 500);
     let before = ledger.hash()?;
     let (recording, is_paid) =
@@ -86,7 +94,15 @@ fn run_the_ledger() -> Result<()> {
     assert!(is_paid);
     let bytes = recording.tree_proof()?.encode(Encoding::V2)?;
     pay(&mut ledger, payment.0, payment.1, payment.2)?;
-    let after = ledger.hash()?.to_string();
+    let block =
+        store.commit(&mut ledger, &CommitInfo::new(&[genesis], 1, "ledger", "a payment"))?;
+    store.set_branch(b"main", &block)?;
+    store.close()?;
+
+    // What the other program learns is what the store has, also when it is opened again.
+    let store = Store::open_or_create(&path, Options::default())?;
+    let head = store.branch(b"main").expect("it was set");
+    let after = store.checkout(&head)?.hash()?.to_string();
 
     assert_eq!(ask_the_other(&before, payment, &bytes).as_deref(), Some(&*after));
     println!(

@@ -10,27 +10,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use varvite::disk::{Disk, os::OsDisk};
-use varvite::{
-    Batch, Kind, Log, OpenTable, Result, Session, SessionOptions, TableOptions, Tables, Verify,
-};
+use varvite::{Batch, Log, Result, Session, SessionOptions, TableOptions, Tables, Verify};
 
 const TABLES: [&str; 2] = ["blocks", "utxo"];
 
 /// `DB::open_cf` with `create_if_missing` and `create_missing_column_families`.
 fn open(path: &Path) -> Result<(Session, Tables)> {
-    let disk = OsDisk::create(path)?;
     // `Written` is a write without sync, `Synced` one with it.
     let options = SessionOptions { log: Log::Written, ..SessionOptions::default() };
-    let session = match Session::open(Arc::<OsDisk>::clone(&disk), options.clone()) {
-        Err(error) if error.kind() == Kind::Missing => Session::create(disk, options)?,
-        other => other?,
-    };
-    let tables = session.open_shared(&OpenTable::default())?;
-    for name in TABLES {
-        if tables.view(name).is_err() {
-            tables.add(session.create_table(name, TableOptions::default())?)?;
-        }
-    }
+    let session = Session::open_or_create(path, options)?;
+    let tables =
+        session.open_or_create_tables(TABLES.map(|name| (name, TableOptions::default())))?;
     Ok((session, tables))
 }
 
@@ -60,7 +50,7 @@ fn main() -> Result<()> {
 
     // Writers come one after the other; readers wait for nobody, and see both tables at one moment.
     let before = tables.views();
-    std::thread::scope(|scope| {
+    std::thread::scope(|scope| -> Result<()> {
         for thread in 0..4_u8 {
             let tables = tables.clone();
             scope.spawn(move || {
@@ -71,7 +61,7 @@ fn main() -> Result<()> {
             });
         }
         let tables = tables.clone();
-        scope.spawn(move || {
+        let reader = scope.spawn(move || -> Result<()> {
             for _ in 0..20 {
                 let now = tables.views();
                 let blocks = now.get("blocks")?.count()? - 1;
@@ -79,9 +69,10 @@ fn main() -> Result<()> {
                 let spent = keys.iter().filter(|key| key.len() == 3).count();
                 assert_eq!(spent as u64, blocks);
             }
-            Ok::<(), varvite::Error>(())
+            Ok(())
         });
-    });
+        reader.join().expect("it does not panic")
+    })?;
     assert!(before.get("utxo")?.get(b"t\x00")?.is_some(), "a moment stays as it was");
 
     // Iterators: `IteratorMode::From` in both directions, a prefix, and many keys at once.

@@ -10,9 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use varvite::disk::{Disk, sim::SimDisk};
-use varvite::{
-    Error, Log, OpenTable, Result, Session, SessionOptions, TableOptions, Tables, Transaction,
-};
+use varvite::{Error, Log, Result, Session, SessionOptions, TableOptions, Tables, Transaction};
 
 /// The deepest reorganisation.
 const DEPTH: u64 = 10;
@@ -33,17 +31,11 @@ struct Ledger {
 impl Ledger {
     fn open(disk: Arc<dyn Disk>) -> Result<Ledger> {
         let options = SessionOptions { log: Log::Synced, ..SessionOptions::default() };
-        let session = if disk.exists("session")? {
-            Session::open(disk, options)?
-        } else {
-            Session::create(disk, options)?
-        };
-        let tables = session.open_shared(&OpenTable::default())?;
-        for (name, options) in [("undo", TableOptions::default()), ("utxo", TableOptions::utxo())] {
-            if tables.view(name).is_err() {
-                tables.add(session.create_table(name, options)?)?;
-            }
-        }
+        let session = Session::open_or_create_on(disk, options)?;
+        let tables = session.open_or_create_tables([
+            ("undo", TableOptions::default()),
+            ("utxo", TableOptions::utxo()),
+        ])?;
         Ok(Ledger { tables, session })
     }
 

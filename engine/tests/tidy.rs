@@ -491,7 +491,6 @@ fn long_runs(tree: &Tree) -> Vec<String> {
     unlisted.chain(unknown.map(|word| format!("no test is called {word}"))).collect()
 }
 
-#[track_caller]
 /// The programs of the README are examples, which the tests run twice.
 fn readme_programs(tree: &Tree) -> Vec<String> {
     let readme = tree.texts.get("README.md").map_or("", String::as_str);
@@ -528,6 +527,7 @@ fn unlisted_pages(tree: &Tree) -> Vec<String> {
     complaints
 }
 
+#[track_caller]
 fn assert_tidy(rule: fn(&Tree) -> Vec<String>) {
     let complaints = rule(&Tree::read());
     assert!(complaints.is_empty(), "\n  {}\n", complaints.join("\n  "));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use varvite::{Log, SessionOptions};
 
+use crate::config::CompressionType;
 use crate::database::Database;
 use crate::error::Result;
 
@@ -82,6 +83,25 @@ impl DatabaseBuilder<Database> {
     #[must_use]
     pub fn worker_threads(self, threads: usize) -> Self {
         assert!(threads > 0, "there is at least one worker thread");
+        self
+    }
+
+    /// The same, and does not look at it.
+    #[must_use]
+    pub fn worker_threads_unchecked(self, _threads: usize) -> Self {
+        self
+    }
+
+    /// Takes the choice and does nothing: the log is not compressed.
+    #[must_use]
+    pub fn journal_compression(self, _kind: CompressionType) -> Self {
+        self
+    }
+
+    /// Takes the number and does nothing: each keyspace has at most two write buffers, of
+    /// [`crate::KeyspaceCreateOptions::max_memtable_size`].
+    #[must_use]
+    pub fn max_write_buffer_size(self, _bytes: Option<u64>) -> Self {
         self
     }
 

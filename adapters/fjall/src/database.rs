@@ -41,6 +41,7 @@ pub(crate) struct Shared {
     /// Written to while a keyspace comes or goes, read while one is written.
     keyspaces: RwLock<Keyspaces>,
     path: PathBuf,
+    cache: Option<Arc<varvite::cache::Cache>>,
     /// Last, because the store goes before its folder.
     #[allow(dead_code)] // it acts when it is dropped
     cleanup: Option<Cleanup>,
@@ -112,6 +113,7 @@ impl Database {
         options: SessionOptions,
         is_temporary: bool,
     ) -> Result<Database> {
+        let cache = options.cache.clone();
         let store = Store::open(path, Way::OpenOrCreate, options)?;
         let views = store.tables().views();
         let named = views.iter().filter_map(|(table, _)| {
@@ -121,7 +123,7 @@ impl Database {
         let keyspaces = RwLock::new(Arc::new(named.collect()));
         let cleanup = is_temporary.then(|| Cleanup(path.to_owned()));
         let path = path.to_owned();
-        Ok(Database(Arc::new(Shared { store, keyspaces, path, cleanup })))
+        Ok(Database(Arc::new(Shared { store, keyspaces, path, cache, cleanup })))
     }
 
     /// The keyspace `name`, made by `create_options` if it is not there. One that is made is durable.
@@ -218,6 +220,44 @@ impl Database {
         let keyspaces = self.0.keyspaces();
         let bytes = keyspaces.values().map(|it| self.0.store.disk_bytes(&it.table));
         Ok(bytes.sum::<varvite::Result<u64>>()?)
+    }
+
+    /// How many files the log has.
+    #[must_use]
+    pub fn journal_count(&self) -> usize {
+        Store::log_files(self.0.path()).len()
+    }
+
+    /// Bytes of these.
+    pub fn journal_disk_space(&self) -> Result<u64> {
+        Ok(Store::log_files(self.0.path()).iter().sum())
+    }
+
+    /// Bytes of entries that are not written out yet.
+    #[must_use]
+    pub fn write_buffer_size(&self) -> u64 {
+        let keyspaces = self.0.keyspaces();
+        let stats = keyspaces.values().filter_map(|it| self.0.store.stats(&it.table).ok());
+        stats.map(|stats| stats.buffer_bytes).sum()
+    }
+
+    /// How many merges run in the background: none ever does, since updates do them.
+    #[must_use]
+    pub fn active_compactions(&self) -> usize {
+        0
+    }
+
+    /// The memory that [`DatabaseBuilder::cache_size`] gave, or 0.
+    #[must_use]
+    pub fn cache_capacity(&self) -> u64 {
+        self.0.cache.as_ref().map_or(0, |cache| cache.budget_bytes())
+    }
+
+    /// How much of it is taken.
+    #[must_use]
+    pub fn cache_size(&self) -> u64 {
+        let stats = self.0.cache.as_ref().map(|cache| cache.stats());
+        stats.map_or(0, |stats| stats.bytes + stats.charged_bytes)
     }
 
     /// How many write buffers wait for a background thread: none ever does, since updates write them out.

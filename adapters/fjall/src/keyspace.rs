@@ -7,7 +7,7 @@ use std::ops::{Deref, RangeBounds};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use varvite::{Batch, View};
+use varvite::{Batch, Table, TableStats, View};
 
 use crate::database::Shared;
 use crate::error::Result;
@@ -210,6 +210,47 @@ impl Keyspace {
             return 0;
         }
         self.shared.store.disk_bytes(&self.named.table).unwrap_or(0)
+    }
+
+    /// What its table consists of; nothing of a keyspace that was deleted.
+    fn stats(&self) -> TableStats {
+        if self.named.is_deleted() {
+            return TableStats::default();
+        }
+        self.shared.store.stats(&self.named.table).unwrap_or_default()
+    }
+
+    /// Whether it was made with values beside its runs; those above 64 KiB lie there without.
+    #[must_use]
+    pub fn is_kv_separated(&self) -> bool {
+        let is_it =
+            |it: &Table| it.name() == self.named.table && it.options().blob_min_bytes.is_some();
+        self.shared.store.tables().with(|tables| tables.iter().any(is_it))
+    }
+
+    /// How many files its runs have. Waits while others write.
+    #[must_use]
+    pub fn table_count(&self) -> usize {
+        self.stats().levels.iter().map(|level| level.segments as usize).sum()
+    }
+
+    /// How many of these the youngest level has. Waits while others write.
+    #[must_use]
+    pub fn l0_table_count(&self) -> usize {
+        self.stats().levels.first().map_or(0, |level| level.segments as usize)
+    }
+
+    /// How many files with values lie beside the runs. Waits while others write.
+    #[must_use]
+    pub fn blob_file_count(&self) -> usize {
+        self.stats().blob_files as usize
+    }
+
+    /// Bytes of these files that no run refers to. Waits while others write.
+    #[must_use]
+    pub fn fragmented_blob_bytes(&self) -> u64 {
+        let stats = self.stats();
+        stats.blob_disk_bytes.saturating_sub(stats.blob_bytes)
     }
 
     /// Every entry.

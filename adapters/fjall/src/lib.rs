@@ -31,6 +31,7 @@
 mod batch;
 mod builder;
 pub mod compaction;
+pub mod config;
 mod database;
 mod error;
 mod iter;
@@ -41,6 +42,7 @@ mod slice;
 
 pub use batch::OwnedWriteBatch;
 pub use builder::DatabaseBuilder;
+pub use config::CompressionType;
 pub use database::{Database, PersistMode};
 pub use error::{Error, LsmError, Result};
 pub use iter::{Guard, Iter};

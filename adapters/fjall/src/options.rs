@@ -5,6 +5,24 @@ use std::sync::Arc;
 use varvite::{Lookups, TableOptions};
 
 use crate::compaction::CompactionStrategy;
+use crate::config::{
+    BlockSizePolicy, CompressionPolicy, CompressionType, FilterPolicy, HashRatioPolicy,
+    PartitioningPolicy, PinningPolicy, RestartIntervalPolicy,
+};
+
+/// Methods that take a policy and do nothing, for a reason.
+macro_rules! ignored {
+    ($($reason:literal: $($name:ident($kind:ty))*;)*) => {
+        $($(
+            #[doc = concat!("Takes it and does nothing: ", $reason, ".")]
+            #[must_use]
+            #[allow(clippy::needless_pass_by_value)] // the peer's shape
+            pub fn $name(self, _: $kind) -> Self {
+                self
+            }
+        )*)*
+    };
+}
 
 /// Which values lie beside the runs.
 #[derive(Clone, Debug)]
@@ -38,6 +56,14 @@ impl KvSeparationOptions {
     #[must_use]
     pub fn staleness_threshold(self, _ratio: f32) -> Self {
         self
+    }
+
+    ignored! {
+        "varvite has its own rule for files with dead values":
+        age_cutoff(f32);
+
+        "values are not compressed under this adapter":
+        compression(CompressionType);
     }
 }
 
@@ -88,6 +114,24 @@ impl KeyspaceCreateOptions {
     #[must_use]
     pub fn manual_journal_persist(self, _is_manual: bool) -> Self {
         self
+    }
+
+    ignored! {
+        "tables of this adapter are not compressed":
+        data_block_compression_policy(CompressionPolicy)
+        index_block_compression_policy(CompressionPolicy);
+
+        "varvite has its own format":
+        data_block_size_policy(BlockSizePolicy)
+        data_block_hash_ratio_policy(HashRatioPolicy)
+        data_block_restart_interval_policy(RestartIntervalPolicy);
+
+        "varvite has its own filters, and its cache decides what stays":
+        filter_policy(FilterPolicy)
+        filter_block_partitioning_policy(PartitioningPolicy)
+        filter_block_pinning_policy(PinningPolicy)
+        index_block_partitioning_policy(PartitioningPolicy)
+        index_block_pinning_policy(PinningPolicy);
     }
 
     pub(crate) fn table(&self) -> TableOptions {

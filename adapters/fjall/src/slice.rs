@@ -22,6 +22,12 @@ pub type UserValue = Slice;
 pub type KvPair = (UserKey, UserValue);
 
 impl Slice {
+    /// No bytes.
+    #[must_use]
+    pub fn empty() -> Slice {
+        Slice::default()
+    }
+
     /// A copy of `bytes`.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Slice {

@@ -7,9 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fjall::compaction::Leveled;
+use fjall::config::{
+    BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
+    PinningPolicy, RestartIntervalPolicy,
+};
 use fjall::{
-    Database, Error, Guard, Iter, Keyspace, KeyspaceCreateOptions, KvSeparationOptions,
-    OwnedWriteBatch, PersistMode, Readable, Result, Slice, Snapshot,
+    CompressionType, Database, Error, Guard, Iter, Keyspace, KeyspaceCreateOptions,
+    KvSeparationOptions, OwnedWriteBatch, PersistMode, Readable, Result, Slice, Snapshot,
 };
 
 type Outcome = std::result::Result<(), Box<dyn std::error::Error>>;
@@ -367,5 +371,34 @@ fn writers_on_many_threads_lose_nothing() -> Outcome {
         }
     });
     assert_eq!(tree.len()?, 200);
+    Ok(())
+}
+
+#[test]
+fn policies_and_sizes_change_no_answer() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let builder = Database::builder(&folder).cache_size(16 << 20);
+    let builder = builder.journal_compression(CompressionType::None);
+    let db = builder.max_write_buffer_size(Some(64 << 20)).open()?;
+    let policies = || {
+        let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(12.0));
+        let separation = KvSeparationOptions::default().compression(CompressionType::None);
+        KeyspaceCreateOptions::default()
+            .data_block_size_policy(BlockSizePolicy::all(8 << 10))
+            .data_block_compression_policy(CompressionPolicy::disabled())
+            .data_block_restart_interval_policy(RestartIntervalPolicy::all(16))
+            .filter_policy(FilterPolicy::new([bloom, FilterPolicyEntry::None]))
+            .filter_block_pinning_policy(PinningPolicy::new([true, false]))
+            .index_block_partitioning_policy(PinningPolicy::all(false))
+            .with_kv_separation(Some(separation.age_cutoff(0.3)))
+    };
+    let keyspace = db.keyspace("k", policies)?;
+    keyspace.insert("a", [1; 2_000])?;
+    assert_eq!(keyspace.get("a")?.map(|value| value.len()), Some(2_000));
+    assert!(db.write_buffer_size() > 0 && db.journal_count() >= 1);
+    assert!(db.journal_disk_space()? >= 2_000);
+    assert_eq!((db.cache_capacity(), keyspace.table_count()), (16 << 20, 0));
+    assert!(keyspace.is_kv_separated() && Slice::empty().is_empty());
+    assert!(keyspace.blob_file_count() <= 1 && keyspace.fragmented_blob_bytes() == 0);
     Ok(())
 }

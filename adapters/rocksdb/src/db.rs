@@ -18,6 +18,7 @@ use crate::reads::{DBAccess, DBPinnableSlice, Reader, reading_methods};
 use crate::shared::{Moment, Shared, Tracked, Write, Writes};
 use crate::snapshot::SnapshotWithThreadMode;
 use crate::transaction::Transaction;
+use crate::tuning::{CompactOptions, FlushOptions, WaitForCompactOptions};
 use crate::write_batch::{WriteBatch, WriteBatchWithTransaction};
 
 /// Which kind of database it is.
@@ -78,14 +79,63 @@ impl<T: ThreadMode, D: DBInner> Database<T, D> {
 
     /// Whether `key` is bound. The peer may say so of a key that is not; this never does.
     pub fn key_may_exist<K: AsRef<[u8]>>(&self, key: K) -> bool {
-        let reader = self.reader(None, &ReadOptions::default());
+        self.key_may_exist_opt(key, &ReadOptions::default())
+    }
+
+    /// The same, as `options` say.
+    pub fn key_may_exist_opt<K: AsRef<[u8]>>(&self, key: K, options: &ReadOptions) -> bool {
+        let reader = self.reader(None, options);
         reader.and_then(|reader| reader.has(key.as_ref())).unwrap_or(true)
     }
 
     /// The same in a column family.
     pub fn key_may_exist_cf<K: AsRef<[u8]>>(&self, cf: &impl AsColumnFamilyRef, key: K) -> bool {
-        let reader = self.reader(Some(cf.family()), &ReadOptions::default());
+        self.key_may_exist_cf_opt(cf, key, &ReadOptions::default())
+    }
+
+    /// The same in a column family, as `options` say.
+    pub fn key_may_exist_cf_opt<K: AsRef<[u8]>>(
+        &self,
+        cf: &impl AsColumnFamilyRef,
+        key: K,
+        options: &ReadOptions,
+    ) -> bool {
+        let reader = self.reader(Some(cf.family()), options);
         reader.and_then(|reader| reader.has(key.as_ref())).unwrap_or(true)
+    }
+
+    /// What each of many keys of a column family is bound to, in one lookup of varvite, sorted or not.
+    pub fn batched_multi_get_cf<'a, K, I>(
+        &self,
+        cf: &impl AsColumnFamilyRef,
+        keys: I,
+        is_sorted: bool,
+    ) -> Vec<Result<Option<DBPinnableSlice<'_>>, Error>>
+    where
+        K: AsRef<[u8]> + 'a + ?Sized,
+        I: IntoIterator<Item = &'a K>,
+    {
+        self.batched_multi_get_cf_opt(cf, keys, is_sorted, &ReadOptions::default())
+    }
+
+    /// The same, as `options` say.
+    pub fn batched_multi_get_cf_opt<'a, K, I>(
+        &self,
+        cf: &impl AsColumnFamilyRef,
+        keys: I,
+        _is_sorted: bool,
+        options: &ReadOptions,
+    ) -> Vec<Result<Option<DBPinnableSlice<'_>>, Error>>
+    where
+        K: AsRef<[u8]> + 'a + ?Sized,
+        I: IntoIterator<Item = &'a K>,
+    {
+        let keys: Vec<_> = keys.into_iter().map(AsRef::as_ref).collect();
+        let found = match self.reader(Some(cf.family()), options) {
+            Ok(reader) => reader.get_all(&keys),
+            Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
+        };
+        found.into_iter().map(|value| Ok(value?.map(DBPinnableSlice::new))).collect()
     }
 
     fn write_one(
@@ -200,8 +250,31 @@ impl<T: ThreadMode, D: DBInner> Database<T, D> {
         self.flush_wal(true)
     }
 
+    /// The same.
+    pub fn flush_opt(&self, _options: &FlushOptions) -> Result<(), Error> {
+        self.flush()
+    }
+
     /// The same: column families have one log.
     pub fn flush_cf(&self, _cf: &impl AsColumnFamilyRef) -> Result<(), Error> {
+        self.flush()
+    }
+
+    /// The same.
+    pub fn flush_cf_opt(
+        &self,
+        _cf: &impl AsColumnFamilyRef,
+        _options: &FlushOptions,
+    ) -> Result<(), Error> {
+        self.flush()
+    }
+
+    /// The same.
+    pub fn flush_cfs_opt(
+        &self,
+        _cfs: &[&impl AsColumnFamilyRef],
+        _options: &FlushOptions,
+    ) -> Result<(), Error> {
         self.flush()
     }
 
@@ -209,6 +282,66 @@ impl<T: ThreadMode, D: DBInner> Database<T, D> {
     pub fn compact_range<S: AsRef<[u8]>, E: AsRef<[u8]>>(&self, _from: Option<S>, _to: Option<E>) {
         // An error shows at the next write.
         let _ = self.shared.store.tables().work(u64::MAX);
+    }
+
+    /// The same.
+    pub fn compact_range_opt<S: AsRef<[u8]>, E: AsRef<[u8]>>(
+        &self,
+        from: Option<S>,
+        to: Option<E>,
+        _options: &CompactOptions,
+    ) {
+        self.compact_range(from, to);
+    }
+
+    /// The same: what is owed is that of all column families.
+    pub fn compact_range_cf<S: AsRef<[u8]>, E: AsRef<[u8]>>(
+        &self,
+        _cf: &impl AsColumnFamilyRef,
+        from: Option<S>,
+        to: Option<E>,
+    ) {
+        self.compact_range(from, to);
+    }
+
+    /// The same.
+    pub fn compact_range_cf_opt<S: AsRef<[u8]>, E: AsRef<[u8]>>(
+        &self,
+        _cf: &impl AsColumnFamilyRef,
+        from: Option<S>,
+        to: Option<E>,
+        _options: &CompactOptions,
+    ) {
+        self.compact_range(from, to);
+    }
+
+    /// Does all the merging that is owed: nothing runs in the background that could be waited for.
+    pub fn wait_for_compact(&self, _options: &WaitForCompactOptions) -> Result<(), Error> {
+        self.shared.store.tables().work(u64::MAX)?;
+        Ok(())
+    }
+
+    /// Ignored: nothing runs in the background.
+    pub fn cancel_all_background_work(&self, _waits: bool) {}
+
+    /// How many writes stand since this opening: a batch and a transaction are one each. It begins anew with the next
+    /// opening, unlike the peer's.
+    pub fn latest_sequence_number(&self) -> u64 {
+        self.shared.sequence()
+    }
+
+    /// The property `name` of the default column family as text, where [`Self::property_int_value`] knows it.
+    pub fn property_value(&self, name: impl AsRef<str>) -> Result<Option<String>, Error> {
+        Ok(self.property_int_value(name)?.map(|number| number.to_string()))
+    }
+
+    /// The same of a column family.
+    pub fn property_value_cf(
+        &self,
+        cf: &impl AsColumnFamilyRef,
+        name: impl AsRef<str>,
+    ) -> Result<Option<String>, Error> {
+        Ok(self.property_int_value_cf(cf, name)?.map(|number| number.to_string()))
     }
 
     /// `rocksdb.estimate-num-keys` and `rocksdb.total-sst-files-size` of the default column family; `None`

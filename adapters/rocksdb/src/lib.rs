@@ -37,6 +37,7 @@ mod reads;
 mod shared;
 mod snapshot;
 mod transaction;
+mod tuning;
 mod write_batch;
 
 pub use column_family::{
@@ -53,11 +54,17 @@ pub use iterator::{
     IteratorMode, KVBytes,
 };
 pub use options::{
-    BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Env,
+    BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Env, LruCacheOptions,
     OptimisticTransactionOptions, Options, ReadOptions, WriteOptions,
 };
 pub use prefixes::{IterateBounds, PrefixRange, SliceTransform};
 pub use reads::{DBAccess, DBPinnableSlice};
 pub use snapshot::{Snapshot, SnapshotWithThreadMode};
 pub use transaction::Transaction;
+pub use tuning::{
+    BlockBasedIndexType, BlockBasedTablePinningTier, BottommostLevelCompaction, ChecksumType,
+    CompactOptions, CompactionPri, CuckooTableOptions, DBRecoveryMode, DataBlockIndexType,
+    FlushOptions, KeyEncodingType, LogLevel, MemtableFactory, PlainTableFactoryOptions,
+    UniversalCompactOptions, UniversalCompactionStopStyle, WaitForCompactOptions,
+};
 pub use write_batch::{WriteBatch, WriteBatchIterator, WriteBatchWithTransaction};

@@ -193,7 +193,38 @@ impl<T: ThreadMode> Database<T, DBWithThreadModeInner> {
     {
         let cfs = cfs.into_iter();
         let cfs = cfs.map(|it| ColumnFamilyDescriptor::new(it.as_ref(), Options::default()));
-        let (path, cfs) = (path.as_ref(), cfs.collect::<Vec<_>>());
+        Self::open_cf_descriptors_read_only(options, path, cfs, error_if_log_file_exists)
+    }
+
+    /// The same, with options of each.
+    pub fn open_cf_with_opts_for_read_only<P, I, N>(
+        options: &Options,
+        path: P,
+        cfs: I,
+        error_if_log_file_exists: bool,
+    ) -> Result<Self, Error>
+    where
+        P: AsRef<Path>,
+        I: IntoIterator<Item = (N, Options)>,
+        N: AsRef<str>,
+    {
+        let cfs = cfs.into_iter();
+        let cfs = cfs.map(|(name, options)| ColumnFamilyDescriptor::new(name.as_ref(), options));
+        Self::open_cf_descriptors_read_only(options, path, cfs, error_if_log_file_exists)
+    }
+
+    /// The same, with a descriptor of each.
+    pub fn open_cf_descriptors_read_only<P, I>(
+        options: &Options,
+        path: P,
+        cfs: I,
+        error_if_log_file_exists: bool,
+    ) -> Result<Self, Error>
+    where
+        P: AsRef<Path>,
+        I: IntoIterator<Item = ColumnFamilyDescriptor>,
+    {
+        let (path, cfs) = (path.as_ref(), cfs.into_iter().collect::<Vec<_>>());
         let is_refused = error_if_log_file_exists && !cfs.is_empty();
         let database = Self::open_way(options, path, cfs, Way::ReadOnly)?;
         if is_refused && Store::has_log(path) {

@@ -1,7 +1,7 @@
 //! How databases are opened, read and written.
 //!
 //! What tunes the peer's own ways of compressing, flushing and compacting is taken and does nothing: each
-//! such method says so in one word, "ignored".
+//! such method says so in one word, "ignored". Most of them are in `tuning.rs`.
 
 use std::sync::Arc;
 
@@ -56,6 +56,41 @@ impl Cache {
     pub fn new_lru_cache(capacity: usize) -> Cache {
         Cache(varvite::cache::Cache::new(capacity as u64))
     }
+
+    /// The same; the second number is not needed here.
+    #[must_use]
+    pub fn new_hyper_clock_cache(capacity: usize, _entry_bytes: usize) -> Cache {
+        Cache::new_lru_cache(capacity)
+    }
+
+    /// The same, of the capacity in `options`.
+    #[must_use]
+    pub fn new_lru_cache_opts(options: &LruCacheOptions) -> Cache {
+        Cache::new_lru_cache(options.capacity)
+    }
+
+    /// Bytes that are taken now.
+    #[must_use]
+    pub fn get_usage(&self) -> usize {
+        let stats = self.0.stats();
+        (stats.bytes + stats.charged_bytes) as usize
+    }
+}
+
+/// How large a cache is.
+#[derive(Clone, Debug, Default)]
+pub struct LruCacheOptions {
+    capacity: usize,
+}
+
+impl LruCacheOptions {
+    /// At most `capacity` bytes.
+    pub fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity;
+    }
+
+    /// Ignored: varvite divides it.
+    pub fn set_num_shard_bits(&mut self, _bits: i32) {}
 }
 
 /// How the runs are laid out.
@@ -68,6 +103,11 @@ impl BlockBasedOptions {
     /// Reads go past the system's page cache, through this one.
     pub fn set_block_cache(&mut self, cache: &Cache) {
         self.cache = Some(cache.clone());
+    }
+
+    /// Reads go through the system's page cache.
+    pub fn disable_cache(&mut self) {
+        self.cache = None;
     }
 
     /// Ignored: pages have 4 KiB.

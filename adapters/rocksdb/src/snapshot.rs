@@ -151,7 +151,17 @@ impl<'a, D: DBAccess> SnapshotWithThreadMode<'a, D> {
         cf: &impl AsColumnFamilyRef,
         key: K,
     ) -> Result<Option<DBPinnableSlice<'_>>, Error> {
-        Ok(self.get_cf(cf, key)?.map(DBPinnableSlice::new))
+        self.get_pinned_cf_opt(cf, key, ReadOptions::default())
+    }
+
+    /// The same in a column family, as `options` say.
+    pub fn get_pinned_cf_opt<K: AsRef<[u8]>>(
+        &self,
+        cf: &impl AsColumnFamilyRef,
+        key: K,
+        options: ReadOptions,
+    ) -> Result<Option<DBPinnableSlice<'_>>, Error> {
+        Ok(self.get_cf_opt(cf, key, options)?.map(DBPinnableSlice::new))
     }
 
     /// What each of many keys was bound to.
@@ -187,8 +197,22 @@ impl<'a, D: DBAccess> SnapshotWithThreadMode<'a, D> {
         I: IntoIterator<Item = (&'b W, K)>,
         W: AsColumnFamilyRef + 'b,
     {
+        self.multi_get_cf_opt(keys, ReadOptions::default())
+    }
+
+    /// The same, each key in its column family, as `options` say.
+    pub fn multi_get_cf_opt<'b, K, I, W>(
+        &self,
+        keys: I,
+        options: ReadOptions,
+    ) -> Vec<Result<Option<Vec<u8>>, Error>>
+    where
+        K: AsRef<[u8]>,
+        I: IntoIterator<Item = (&'b W, K)>,
+        W: AsColumnFamilyRef + 'b,
+    {
         let keys = keys.into_iter().map(|(cf, key)| (Arc::clone(cf.family()), key)).collect();
-        let options = self.options(ReadOptions::default());
+        let options = self.options(options);
         multi_get_of(keys, |family| self.of.reader(Some(family), &options))
     }
 }

@@ -168,10 +168,61 @@ impl<DB> Transaction<'_, DB> {
         &self,
         cf: &impl AsColumnFamilyRef,
         key: K,
+        exclusive: bool,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        self.get_for_update_cf_opt(cf, key, exclusive, &ReadOptions::default())
+    }
+
+    /// The same in a column family, as `options` say.
+    pub fn get_for_update_cf_opt<K: AsRef<[u8]>>(
+        &self,
+        cf: &impl AsColumnFamilyRef,
+        key: K,
         _exclusive: bool,
+        options: &ReadOptions,
     ) -> Result<Option<Vec<u8>>, Error> {
         self.track(&mut self.state(), cf.family(), key.as_ref());
-        self.get_cf(cf, key)
+        self.get_cf_opt(cf, key, options)
+    }
+
+    /// The same as [`Transaction::get_for_update`].
+    pub fn get_pinned_for_update<K: AsRef<[u8]>>(
+        &self,
+        key: K,
+        exclusive: bool,
+    ) -> Result<Option<DBPinnableSlice<'_>>, Error> {
+        self.get_pinned_for_update_opt(key, exclusive, &ReadOptions::default())
+    }
+
+    /// The same, as `options` say.
+    pub fn get_pinned_for_update_opt<K: AsRef<[u8]>>(
+        &self,
+        key: K,
+        exclusive: bool,
+        options: &ReadOptions,
+    ) -> Result<Option<DBPinnableSlice<'_>>, Error> {
+        Ok(self.get_for_update_opt(key, exclusive, options)?.map(DBPinnableSlice::new))
+    }
+
+    /// The same in a column family.
+    pub fn get_pinned_for_update_cf<K: AsRef<[u8]>>(
+        &self,
+        cf: &impl AsColumnFamilyRef,
+        key: K,
+        exclusive: bool,
+    ) -> Result<Option<DBPinnableSlice<'_>>, Error> {
+        self.get_pinned_for_update_cf_opt(cf, key, exclusive, &ReadOptions::default())
+    }
+
+    /// The same in a column family, as `options` say.
+    pub fn get_pinned_for_update_cf_opt<K: AsRef<[u8]>>(
+        &self,
+        cf: &impl AsColumnFamilyRef,
+        key: K,
+        exclusive: bool,
+        options: &ReadOptions,
+    ) -> Result<Option<DBPinnableSlice<'_>>, Error> {
+        Ok(self.get_for_update_cf_opt(cf, key, exclusive, options)?.map(DBPinnableSlice::new))
     }
 
     /// What a later [`Transaction::rollback_to_savepoint`] goes back to.

@@ -35,6 +35,12 @@ impl<const TRANSACTION: bool> WriteBatchWithTransaction<TRANSACTION> {
         Self::default()
     }
 
+    /// The same; the capacity is not needed here.
+    #[must_use]
+    pub fn with_capacity_bytes(_capacity: usize) -> Self {
+        Self::default()
+    }
+
     /// How many writes there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -7,10 +7,13 @@ use std::path::Path;
 
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
-    ColumnFamilyDescriptor, DB, DBAccess, DBIteratorWithThreadMode, DBRawIteratorWithThreadMode,
-    DBWithThreadMode, Direction, Error, ErrorKind, IteratorMode, MultiThreaded,
-    OptimisticTransactionDB, OptimisticTransactionOptions, Options, PrefixRange, ReadOptions,
-    SliceTransform, WriteBatch, WriteBatchWithTransaction, WriteOptions,
+    BlockBasedIndexType, BlockBasedOptions, Cache, ChecksumType, ColumnFamilyDescriptor,
+    CompactOptions, CompactionPri, DB, DBAccess, DBIteratorWithThreadMode,
+    DBRawIteratorWithThreadMode, DBRecoveryMode, DBWithThreadMode, Direction, Error, ErrorKind,
+    FlushOptions, IteratorMode, LogLevel, MultiThreaded, OptimisticTransactionDB,
+    OptimisticTransactionOptions, Options, PrefixRange, ReadOptions, SliceTransform,
+    UniversalCompactOptions, WaitForCompactOptions, WriteBatch, WriteBatchWithTransaction,
+    WriteOptions,
 };
 
 type Outcome = std::result::Result<(), Box<dyn std::error::Error>>;
@@ -645,5 +648,79 @@ fn a_transaction_and_a_map_give_the_same_answers() -> Outcome {
     }
     let found = db.iterator(IteratorMode::Start).flatten();
     assert!(found.map(|(key, value)| (key.to_vec(), value.to_vec())).eq(model));
+    Ok(())
+}
+
+#[test]
+fn options_that_tune_change_no_answer() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let mut tables = BlockBasedOptions::default();
+    tables.set_format_version(5);
+    tables.set_ribbon_filter(10.0);
+    tables.set_whole_key_filtering(true);
+    tables.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    tables.set_index_type(BlockBasedIndexType::BinarySearch);
+    tables.set_checksum_type(ChecksumType::XXH3);
+    tables.set_block_cache(&Cache::new_hyper_clock_cache(8 << 20, 0));
+    let mut options = creating();
+    options.set_block_based_table_factory(&tables);
+    options.set_log_level(LogLevel::Warn);
+    options.set_db_log_dir(folder.path().join("messages"));
+    options.set_recycle_log_file_num(2);
+    options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    options.set_max_subcompactions(2);
+    options.set_max_bytes_for_level_multiplier(8.0);
+    options.set_compaction_pri(CompactionPri::MinOverlappingRatio);
+    options.set_universal_compaction_options(&UniversalCompactOptions::default());
+    options.set_disable_auto_compactions(true);
+    options.set_ratelimiter(64 << 20, 100_000, 10);
+    options.set_compression_options(4, 5, 6, 7);
+    options.set_manual_wal_flush(false);
+    options.enable_statistics();
+    let db = DB::open(&options, folder.path().join("db"))?;
+    let mut writes = WriteOptions::new();
+    writes.set_low_pri(true);
+    db.put_opt("a", "1", &writes)?;
+    let mut reads = ReadOptions::default();
+    reads.set_auto_readahead_size(true);
+    reads.set_max_skippable_internal_keys(0);
+    assert_eq!(db.get_opt("a", &reads)?.as_deref(), Some(&b"1"[..]));
+    assert!(db.key_may_exist_opt("a", &reads));
+    Ok(())
+}
+
+#[test]
+fn upkeep_of_a_column_family_changes_no_answer() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let db = DBWithThreadMode::<MultiThreaded>::open_cf(&creating(), &folder, ["cf"])?;
+    let cf = db.cf_handle("cf").ok_or("it was named")?;
+    for number in 0..100_u8 {
+        db.put_cf(&cf, [number], [number; 100])?;
+    }
+    db.delete_cf(&cf, [7_u8])?;
+    assert!(db.latest_sequence_number() > 100);
+    let mut flush = FlushOptions::default();
+    flush.set_wait(true);
+    db.flush_opt(&flush)?;
+    db.flush_cf_opt(&cf, &flush)?;
+    db.flush_cfs_opt(&[&cf], &flush)?;
+    db.compact_range_cf(&cf, None::<&[u8]>, None::<&[u8]>);
+    db.compact_range_cf_opt(&cf, Some("a"), None::<&[u8]>, &CompactOptions::default());
+    db.wait_for_compact(&WaitForCompactOptions::default())?;
+    let count = db.property_value_cf(&cf, "rocksdb.estimate-num-keys")?;
+    let count: u64 = count.ok_or("it is known")?.parse()?;
+    assert!((98..=100).contains(&count), "an estimate of 99: {count}");
+    assert!(db.property_value("rocksdb.no-such-property")?.is_none());
+
+    let found = db.batched_multi_get_cf(&cf, &[[6_u8], [7], [8]], true);
+    let lengths: Result<Vec<_>, _> =
+        found.into_iter().map(|it| it.map(|it| it.map(|it| it.len()))).collect();
+    assert_eq!(lengths?, [Some(100), None, Some(100)]);
+    let snapshot = db.snapshot();
+    db.delete_cf(&cf, [8_u8])?;
+    assert!(snapshot.get_pinned_cf_opt(&cf, [8_u8], ReadOptions::default())?.is_some());
+    let both = snapshot.multi_get_cf_opt([(&cf, [7_u8]), (&cf, [8])], ReadOptions::default());
+    let both: Result<Vec<_>, _> = both.into_iter().collect();
+    assert_eq!(both?, [None, Some(vec![8; 100])]);
     Ok(())
 }

@@ -62,8 +62,15 @@ impl Store {
     /// Whether the store in the folder `path` has a log, whatever is in it.
     #[must_use]
     pub fn has_log(path: &Path) -> bool {
+        !Store::log_files(path).is_empty()
+    }
+
+    /// How many bytes each file of the log in the folder `path` has.
+    #[must_use]
+    pub fn log_files(path: &Path) -> Vec<u64> {
         let entries = std::fs::read_dir(path.join("log")).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|it| it == "log"))
+        let files = entries.filter(|it| it.path().extension().is_some_and(|it| it == "log"));
+        files.map(|file| file.metadata().map_or(0, |it| it.len())).collect()
     }
 
     /// The tables.
