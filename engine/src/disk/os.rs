@@ -246,7 +246,7 @@ impl Disk for OsDisk {
             // A removed file keeps its name there until the last handle closes, and cannot be opened.
             if cfg!(windows)
                 && error.kind() == io::ErrorKind::AlreadyExists
-                && fs::File::open(&full).is_err()
+                && with_descriptor(|| fs::File::open(&full)).is_err()
                 && !full.is_dir()
             {
                 return paths::is_open(&self.shown(path)).with_source(error);
