@@ -141,6 +141,19 @@ impl Marks {
         Ok(marks)
     }
 
+    /// About what they take of memory, with what reads for them.
+    pub(crate) fn bytes(&self) -> usize {
+        let reader = match &self.stage {
+            Stage::Roots(_, Some(WholeScan::Batches(batches))) => batches.reader.held_bytes(),
+            Stage::In(_, walk) => walk.reader.held_bytes(),
+            _ => 0,
+        };
+        let sets = self.old.iter().map(|of| of.set.bytes()).sum::<usize>();
+        let old = self.old.capacity() * size_of::<OfChunk>();
+        let late = self.late.capacity() * size_of::<u64>();
+        old + sets + late + self.hidden.bytes() + reader
+    }
+
     /// Chunks that are not passed.
     pub(crate) fn chunks_left(&self) -> usize {
         match &self.stage {

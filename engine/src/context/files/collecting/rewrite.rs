@@ -116,6 +116,11 @@ impl Rewriting {
         &self.path
     }
 
+    /// What it takes of memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.reader.held_bytes() + self.writer.held_bytes()
+    }
+
     /// Copies records, and then writes the mapping, until that has cost about `bytes`; returns the cost, and
     /// whether all is written.
     pub(crate) fn go_on(&mut self, pack: &Pack, marks: &Marks, bytes: u64) -> Result<(u64, bool)> {
