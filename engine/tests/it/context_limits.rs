@@ -315,3 +315,11 @@ fn a_collection_takes_some_bytes_of_memory_for_an_object() {
     // Whatever there is: what it reads and writes at once.
     assert!(few < 2 << 20, "{few} bytes of 20,000 accounts");
 }
+
+#[test]
+fn a_step_makes_no_more_writes_for_the_mapping_of_a_chunk_than_for_its_records() {
+    // All of the accounts are in one chunk. The mapping is more than a MiB, and of a MiB of records that are copied a step
+    // pays for the half.
+    let (_, writes) = most_of_collecting(140_000, 64 << 20, 1_000);
+    assert!((1..=3).contains(&writes), "{writes} writes of 256 KiB in one step");
+}
