@@ -47,8 +47,7 @@ use crate::sync::{Mutex, MutexGuard, lock};
 use crate::trace::{self, Action, Answer, Digest};
 
 pub use check::{Checked, FAULTS_MAX};
-pub use collect::{CollectPhase, CollectStatus};
-pub use collection::Keep;
+pub use collection::{CollectPhase, CollectStatus, Keep};
 use history::History;
 use load::End;
 pub use merge::{Limits, Merge};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use varvite::Kind;
 use varvite::context::{
-    ChildOrder, CommitHash, CommitInfo, Configuration, Options, Store, Tree, VALUE_MAX,
+    ChildOrder, CommitHash, CommitInfo, Configuration, Keep, Options, Store, Tree, VALUE_MAX,
 };
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
@@ -261,4 +261,65 @@ fn an_export_reads_a_wide_directory_about_once() {
     let file = store.export_commit(&commit, &to, "file").unwrap();
     let read = read.load(Relaxed);
     assert!(read < 8 * file.bytes, "{read} bytes read for {}", file.bytes);
+}
+
+/// The most that a collection of `accounts` accounts, each an object by itself, held while it went on in steps of so many
+/// credits, and how often one of them wrote to what it made of a chunk.
+fn most_of_collecting(accounts: u64, chunk_bytes: u64, credits: u64) -> (u64, u64) {
+    let name = |account: u64| format!("{:016x}", account.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let writes = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&writes);
+    let disk = HookedDisk::new(MemoryDisk::seeded(1), move |call, path| {
+        counter.fetch_add(u64::from(call == Call::Write && path.ends_with(".pack")), Relaxed);
+    });
+    let options = Options { chunk_bytes, ..Options::default() };
+    let mut store = Store::create(disk, options).unwrap();
+    let mut tree = store.empty_tree();
+    let commit = |store: &mut Store, tree: &mut Tree, level: i64| {
+        store.commit(tree, &CommitInfo::new(&[], level, "", "")).unwrap();
+    };
+    // Longer than what lies with the name.
+    let value = |level: u64, account: u64| format!("{level:040} {account:040}");
+    for account in 0..accounts {
+        tree.add(&["a", &name(account)], value(0, account).as_bytes()).unwrap();
+        if account % 5_000 == 4_999 {
+            commit(&mut store, &mut tree, 0);
+        }
+    }
+    for level in 1..=40 {
+        for change in 0..100 {
+            let account = (level * 7_919 + change * 104_729) % accounts;
+            tree.add(&["a", &name(account)], value(level, account).as_bytes()).unwrap();
+        }
+        commit(&mut store, &mut tree, level as i64);
+    }
+    assert_eq!(store.collect_status().unwrap().memory_bytes, 0);
+    assert!(store.collect_keeping(&Keep::Newest(10)).unwrap());
+    let (mut most, mut most_writes, mut more) = (0, 0, true);
+    while more {
+        most = most.max(store.collect_status().unwrap().memory_bytes);
+        writes.store(0, Relaxed);
+        more = store.collect_step(credits).unwrap();
+        most_writes = most_writes.max(writes.load(Relaxed));
+    }
+    assert_eq!(store.collect_status().unwrap().memory_bytes, 0, "it has ended");
+    (most, most_writes)
+}
+
+#[test]
+fn a_collection_takes_some_bytes_of_memory_for_an_object() {
+    let [few, many] = [20_000, 60_000].map(|accounts| most_of_collecting(accounts, 1 << 20, 64).0);
+    let each = (many - few) as f64 / 40_000.0;
+    // A byte for each cell of 32 bytes where records that stay are close, words where they are not, and notes of patches.
+    assert!((1.0..16.0).contains(&each), "{each} bytes for each account, {few} and {many} in all");
+    // Whatever there is: what it reads and writes at once.
+    assert!(few < 2 << 20, "{few} bytes of 20,000 accounts");
+}
+
+#[test]
+fn a_step_makes_no_more_writes_for_the_mapping_of_a_chunk_than_for_its_records() {
+    // All of the accounts are in one chunk. The mapping is more than a MiB, and of a MiB of records that are copied a step
+    // pays for the half.
+    let (_, writes) = most_of_collecting(140_000, 64 << 20, 1_000);
+    assert!((1..=3).contains(&writes), "{writes} writes of 256 KiB in one step");
 }

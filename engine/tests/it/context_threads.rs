@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use varvite::Kind;
-use varvite::context::{CommitHash, Durability, Index, Options, Store, Tree};
+use varvite::context::{CommitHash, CommitInfo, Durability, Index, Keep, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 
@@ -181,6 +181,57 @@ fn threads_share_a_reader_and_the_trees_of_a_writer() {
         }
     });
     assert_eq!(tale.told.commits, told.commits);
+}
+
+/// A host's own thread takes the steps: the handle is shared by a lock, and held for a step or for a commit, while trees
+/// are changed and hashed without it.
+#[test]
+fn a_thread_takes_the_steps_of_collections_beside_one_that_commits() {
+    let options = small(Index::Minimal, Durability::Written);
+    let store = Mutex::new(Store::create(MemoryDisk::seeded(1), options).unwrap());
+    let put = |level: u32, parent: Option<CommitHash>| {
+        let mut tree = match &parent {
+            Some(parent) => store.lock().unwrap().checkout(parent).unwrap(),
+            None => store.lock().unwrap().empty_tree(),
+        };
+        for change in 0..20 {
+            let name = format!("n{}", (20 * level + change) % 300);
+            tree.add(&["data", &name], format!("{level:060}").as_bytes()).unwrap();
+        }
+        tree.hash().unwrap();
+        let info = CommitInfo::new(&[], i64::from(level), "", "");
+        store.lock().unwrap().commit(&mut tree, &info).unwrap()
+    };
+    let (done, mut last) = (AtomicBool::new(false), None);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut is_under_way = false;
+            // Those that were begun are ended.
+            while !done.load(SeqCst) || is_under_way {
+                let mut store = store.lock().unwrap();
+                is_under_way = if is_under_way {
+                    store.collect_step(8).unwrap()
+                } else {
+                    store.collect_keeping(&Keep::Newest(20)).unwrap()
+                };
+                drop(store);
+                thread::yield_now();
+            }
+        });
+        let _done = Done(&done);
+        let mut level = 0;
+        // Until one has ended beside the commits, however slow the thread is.
+        while level < 200 || store.lock().unwrap().stats().generation == 0 {
+            last = Some(put(level, last));
+            level += 1;
+            thread::yield_now();
+        }
+    });
+    let store = store.into_inner().unwrap();
+    let checked = store.check().unwrap();
+    assert!(checked.missing.is_empty() && checked.commits < 200, "{checked:?}");
+    let tree = store.checkout(&last.unwrap()).unwrap();
+    assert_eq!(tree.length(&["data"]).unwrap(), 300);
 }
 
 /// What a reader may find, and the reader that stays open.

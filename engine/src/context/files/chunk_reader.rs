@@ -45,6 +45,11 @@ impl ChunkReader {
         })
     }
 
+    /// What it takes of memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.entries.capacity() * size_of::<KeptRecord>()
+    }
+
     /// The place of the record at logical `offset`: as [`Pack::place_in`] says, at less cost when those beside it
     /// are asked for one after the other.
     pub(crate) fn place(&mut self, pack: &Pack, offset: u64) -> Result<u64> {

@@ -349,6 +349,11 @@ impl SparseWriter {
         Ok(SparseWriter { file, identity, buffer, written: 0, mapping, pages, records: 0 })
     }
 
+    /// What it takes of memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.buffer.capacity() + self.mapping.capacity() * PAGE
+    }
+
     /// Adds the record at `distance`, which is beyond that of the one before.
     pub(crate) fn push(&mut self, distance: u64, is_object: bool, record: &[u8]) -> Result<()> {
         let place = self.written + self.buffer.len() as u64;

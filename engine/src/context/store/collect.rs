@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::Store;
-use super::collection::{Collection, Keep, Leading, Sifting};
+use super::collection::{CollectPhase, CollectStatus, Collection, Keep, Leading, Sifting};
 use super::tip::{self, Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::collecting::rewrite::{Compared, Comparing, Rewriting};
@@ -39,45 +39,6 @@ const PIECE: u64 = 128 * CREDIT;
 
 /// So many neighbours of which nothing stays go by one swap.
 const GONE_MAX: usize = 4096;
-
-/// What a collection does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum CollectPhase {
-    /// None is under way.
-    #[default]
-    None,
-    /// It finds out what stays; nothing was taken away.
-    Marking,
-    /// It takes away what does not stay; older commits are collected already.
-    Cleaning,
-}
-
-/// How far a collection is.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct CollectStatus {
-    /// What it does.
-    pub phase: CollectPhase,
-    /// Its steps do nothing until it is resumed.
-    pub is_paused: bool,
-    /// The commit from which on all stays.
-    pub target: Option<CommitHash>,
-    /// Chunks that it has not passed, of those that it looks at now; for a reader those to be cleaned.
-    pub chunks_left: u64,
-    /// Bytes of the files that it has still to look at: while it marks those with marks ahead and those that it
-    /// will clean. A credit passes some KiB of them: more of what goes, fewer of what stays. A reader knows
-    /// those to be cleaned.
-    pub left_bytes: u64,
-    /// About how many credits it still takes, by what the bytes that it has passed took since it began or the store was
-    /// opened: over those of a step, in how many steps it ends. None while it has passed little, once it is rid of all but what the index has of it, which is
-    /// not in this, and for a reader.
-    pub left_credits: Option<u64>,
-    /// Bytes of files that it has put others in the place of, less those of the others, since the store was
-    /// opened. They are free when the last reader has let go.
-    pub reclaimed_bytes: u64,
-    /// How many have ended.
-    pub collections: u64,
-}
 
 impl Store {
     /// Begins a collection: commits that the store took before `target` go, but for those that branches name
@@ -286,6 +247,7 @@ impl Store {
                     status.chunks_left = left;
                     status.left_bytes = collection.left_bytes(&self.pack.chunks());
                     status.left_credits = collection.left_credits(status.left_bytes);
+                    status.memory_bytes = collection.memory_bytes();
                 }
                 (writer.control.clone(), status)
             }

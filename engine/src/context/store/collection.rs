@@ -13,7 +13,7 @@ use crate::context::files::control::{Cursor, Horizon, Row};
 use crate::context::files::hash_index::{HashIndex, Sweep};
 use crate::context::files::pack::Pack;
 use crate::context::files::paths;
-use crate::context::hash::Hash;
+use crate::context::hash::{CommitHash, Hash};
 use crate::error::{Error, Result};
 
 /// Which commits a collection keeps, beside those that branches and pins name, and which stay above in an archive.
@@ -35,6 +35,48 @@ impl Keep {
             Keep::Since(since) => newer == 0 || date >= since,
         }
     }
+}
+
+/// What a collection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum CollectPhase {
+    /// None is under way.
+    #[default]
+    None,
+    /// It finds out what stays; nothing was taken away.
+    Marking,
+    /// It takes away what does not stay; older commits are collected already.
+    Cleaning,
+}
+
+/// How far a collection is.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct CollectStatus {
+    /// What it does.
+    pub phase: CollectPhase,
+    /// Its steps do nothing until it is resumed.
+    pub is_paused: bool,
+    /// The commit from which on all stays.
+    pub target: Option<CommitHash>,
+    /// Chunks that it has not passed, of those that it looks at now; for a reader those to be cleaned.
+    pub chunks_left: u64,
+    /// Bytes of the files that it has still to look at: while it marks those with marks ahead and those that it
+    /// will clean. A credit passes some KiB of them: more of what goes, fewer of what stays. A reader knows
+    /// those to be cleaned.
+    pub left_bytes: u64,
+    /// About how many credits it still takes, by what the bytes that it has passed took since it began or the store was
+    /// opened: over those of a step, in how many steps it ends. None while it has passed little, once it is rid of all but what the index has of it, which is
+    /// not in this, and for a reader.
+    pub left_credits: Option<u64>,
+    /// Bytes of files that it has put others in the place of, less those of the others, since the store was
+    /// opened. They are free when the last reader has let go.
+    pub reclaimed_bytes: u64,
+    /// How many have ended.
+    pub collections: u64,
+    /// About what it takes of memory now, within no budget: most are its marks, some bytes for each old record that
+    /// stays. 0 for a reader.
+    pub memory_bytes: u64,
 }
 
 /// What becomes of the chunk that is being cleaned.
@@ -227,6 +269,18 @@ impl Collection {
         }
         self.leading = Some(leading);
         Ok(Some(SEEK + found.len() as u64 * LED))
+    }
+
+    /// About what it takes of memory.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let sifting = match &self.sifting {
+            Some(Sifting::Rewriting(rewriting) | Sifting::Copied(rewriting)) => {
+                rewriting.held_bytes()
+            }
+            Some(Sifting::Comparing(_) | Sifting::Written(..)) | None => 0,
+        };
+        let leading = self.leading.as_ref().and_then(|leading| leading.reader.as_ref());
+        (self.marks.bytes() + sifting + leading.map_or(0, ChunkReader::held_bytes)) as u64
     }
 
     /// Bytes of files that are still to be looked at, to be marked and to be cleaned.

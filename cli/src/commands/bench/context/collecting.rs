@@ -31,6 +31,8 @@ pub(super) struct Collected {
     /// The same commits in a new store.
     fresh_bytes: u64,
     blocks_while_collecting: u64,
+    /// The most memory that a collection took.
+    collect_memory_bytes: u64,
     /// What a reader found meanwhile, if there was one.
     followed_finds: u64,
     /// The course of it, for so many blocks each as there are between two collections.
@@ -72,6 +74,7 @@ pub(super) struct Collector {
     /// What the steps of the collection under way have added to the disk, and the most of all.
     added_bytes: i64,
     extra_disk_bytes: i64,
+    memory_bytes: u64,
     is_under_way: bool,
     /// When the collection that is under way began, in blocks, and what it had then to look at, in bytes.
     begun: (u64, u64),
@@ -106,6 +109,7 @@ impl Collector {
             peak_disk_bytes: 0,
             added_bytes: 0,
             extra_disk_bytes: 0,
+            memory_bytes: 0,
             is_under_way: false,
             begun: (0, 0),
             is_late: false,
@@ -166,8 +170,10 @@ impl Collector {
         // The next one takes about as long as it should: at once less, and a little more at a time, since one that
         // ended early says little of what credits cost.
         let passed = self.blocks - self.begun.0;
+        let status = store.collect_status()?;
+        self.memory_bytes = self.memory_bytes.max(status.memory_bytes);
         if passed.is_multiple_of(8) {
-            self.is_late = self.is_late(passed, store.collect_status()?.left_bytes);
+            self.is_late = self.is_late(passed, status.left_bytes);
         }
         let aim = (block_ns / 10).min(if self.is_late { LATE_STEP_NS } else { STEP_NS });
         let fitting = self.credits.saturating_mul(aim) / step.max(1);
@@ -207,6 +213,7 @@ impl Collector {
             self.is_under_way = store.collect_step(self.credits)?;
             self.collections += u64::from(!self.is_under_way);
             self.pause_ns += thread_cpu_ns() - start;
+            self.memory_bytes = self.memory_bytes.max(store.collect_status()?.memory_bytes);
             self.note_added(before);
         }
         self.reader.as_mut().map_or(Ok(()), Reader::end)
@@ -226,6 +233,7 @@ impl Collector {
             extra_disk_bytes: self.extra_disk_bytes as u64,
             fresh_bytes,
             blocks_while_collecting: self.busy.0,
+            collect_memory_bytes: self.memory_bytes,
             followed_finds: self.reader.map_or(0, |reader| reader.finds()),
             windows: self.windows,
         })
@@ -276,6 +284,7 @@ impl Collected {
             ("throughput meanwhile", format!("{:.2}", self.throughput_while_collecting)),
             ("most on disk", print::bytes(self.peak_disk_bytes)),
             ("most of a collection's own", print::bytes(self.extra_disk_bytes)),
+            ("most of its memory", print::bytes(self.collect_memory_bytes)),
             ("the same in a new store", print::bytes(self.fresh_bytes)),
         ]);
         print::line(&table.to_string())

@@ -18,6 +18,8 @@ const CELLS: usize = BLOCK as usize / 32;
 #[derive(Debug, Default)]
 pub(crate) struct MarkSet {
     groups: Vec<Option<Box<[Block; GROUP]>>>,
+    /// What groups and blocks take.
+    bytes: usize,
 }
 
 /// The marks of one block: of each a word, the distance in the block × 2, + 1 for an object.
@@ -39,6 +41,14 @@ fn word_of(cell: usize, byte: u8) -> u16 {
 }
 
 impl Block {
+    /// What it takes beside its place in the group.
+    fn bytes(&self) -> usize {
+        match self {
+            Block::List(words) => words.capacity() * size_of::<u16>(),
+            Block::Cells(cells) => cells.len(),
+        }
+    }
+
     /// Marks what `word` says, without its bit; returns whether that is news.
     fn insert(&mut self, word: u16, is_object: bool) -> bool {
         match self {
@@ -167,7 +177,20 @@ impl MarkSet {
             self.groups.resize_with(group + 1, || None);
         }
         let empty = || Box::new([const { Block::List(Vec::new()) }; GROUP]);
-        self.groups[group].get_or_insert_with(empty)[block].insert(word, is_object)
+        let blocks = self.groups[group].get_or_insert_with(|| {
+            self.bytes += GROUP * size_of::<Block>();
+            empty()
+        });
+        let block = &mut blocks[block];
+        self.bytes -= block.bytes();
+        let is_news = block.insert(word, is_object);
+        self.bytes += block.bytes();
+        is_news
+    }
+
+    /// What it takes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes + self.groups.capacity() * size_of::<Option<Box<[Block; GROUP]>>>()
     }
 
     /// What the record at `distance` is marked as, if it is: whether as an object.
@@ -249,6 +272,17 @@ mod tests {
             assert_eq!(set.from(asked), map.range(asked..).next().map(both), "{round}");
         }
         assert!(set.get(BLOCK << 40).is_none());
+        expect_counted(&set);
+    }
+
+    /// What is counted as it grows is what is there.
+    fn expect_counted(set: &MarkSet) {
+        let groups = set.groups.iter().flatten();
+        let of_group = |blocks: &[Block; GROUP]| {
+            size_of_val(blocks) + blocks.iter().map(Block::bytes).sum::<usize>()
+        };
+        assert_eq!(set.bytes, groups.map(|blocks| of_group(blocks)).sum::<usize>());
+        assert!(set.bytes() > set.bytes);
     }
 
     #[test]
@@ -276,6 +310,7 @@ mod tests {
                     );
                 }
             }
+            expect_counted(&set);
         }
     }
 }

@@ -23,9 +23,11 @@ use crate::file::append::HEAD;
 use crate::format::header;
 
 /// What looking at a record costs beside its bytes, and each reference that it has: one of many in order, one
-/// by itself, and one of a node that is put together from patches. Copying a byte costs one.
+/// by itself, and one of a node that is put together from patches. Copying a byte costs one. A visit is of an old record,
+/// which is in order too: measured, so that a credit takes as long as in what comes before and behind, or the first
+/// steps there are twice as long as those that a host has fitted its credits to.
 const LOOK: u64 = 256;
-const VISIT: u64 = 512;
+const VISIT: u64 = 192;
 const PATCHED: u64 = 4096;
 const REFERENCE: u64 = 32;
 
@@ -139,6 +141,19 @@ impl Marks {
         };
         kept.iter().try_for_each(|commit| marks.add(*commit))?;
         Ok(marks)
+    }
+
+    /// About what they take of memory, with what reads for them.
+    pub(crate) fn bytes(&self) -> usize {
+        let reader = match &self.stage {
+            Stage::Roots(_, Some(WholeScan::Batches(batches))) => batches.reader.held_bytes(),
+            Stage::In(_, walk) => walk.reader.held_bytes(),
+            _ => 0,
+        };
+        let sets = self.old.iter().map(|of| of.set.bytes()).sum::<usize>();
+        let old = self.old.capacity() * size_of::<OfChunk>();
+        let late = self.late.capacity() * size_of::<u64>();
+        old + sets + late + self.hidden.bytes() + reader
     }
 
     /// Chunks that are not passed.

@@ -113,6 +113,16 @@ impl HiddenOf {
         few.or_else(|| self.more.get(&offset).cloned())
     }
 
+    /// About what it takes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        // Of eight places in a map at most seven are taken, and each has a byte beside it.
+        let map = |places: usize, entry: usize| places * 8 / 7 * (entry + 1);
+        let few = self.few.iter().map(|part| map(part.capacity(), size_of::<(u64, u64)>()));
+        let more = self.more.values().map(|hidden| hidden.more.capacity() * size_of::<u64>());
+        let of_more = map(self.more.capacity(), size_of::<(u64, Hidden)>());
+        size_of_val(&*self.few) + few.sum::<usize>() + of_more + more.sum::<usize>()
+    }
+
     pub(crate) fn forget(&mut self, offset: u64) {
         if self.few[part_of(offset)].remove(&offset).is_none() && !self.more.is_empty() {
             self.more.remove(&offset);

@@ -19,6 +19,9 @@ use crate::error::Result;
 /// What copying a record costs beside its bytes.
 const COPIED: u64 = 128;
 
+/// What a byte of the mapping costs. Most of what copying costs are its writes, and here nothing else lies between them.
+const MAPPED: u64 = 3;
+
 /// A sparse chunk that perhaps holds nothing but what stays.
 #[derive(Debug)]
 pub(crate) struct Comparing {
@@ -116,6 +119,11 @@ impl Rewriting {
         &self.path
     }
 
+    /// What it takes of memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.reader.held_bytes() + self.writer.held_bytes()
+    }
+
     /// Copies records, and then writes the mapping, until that has cost about `bytes`; returns the cost, and
     /// whether all is written.
     pub(crate) fn go_on(&mut self, pack: &Pack, marks: &Marks, bytes: u64) -> Result<(u64, bool)> {
@@ -133,7 +141,7 @@ impl Rewriting {
         while spent < bytes {
             match self.writer.put_pages()? {
                 0 => return Ok((spent, true)),
-                written => spent += written,
+                written => spent += written * MAPPED,
             }
         }
         Ok((spent, false))
