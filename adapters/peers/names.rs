@@ -99,7 +99,7 @@ fn methods(
             (at, is_in_call) = (None, false);
             head.clear();
         } else if line.starts_with("impl") || line.starts_with("pub trait ") || !head.is_empty() {
-            head = format!("{head} {}", line.trim()).trim_start().to_owned();
+            format!("{head} {}", line.trim()).trim_start().clone_into(&mut head);
             if line.ends_with('{') {
                 at = owner(&head).map(|(name, is_trait)| (name.to_owned(), is_trait));
                 head.clear();
@@ -216,7 +216,9 @@ fn show(
                     for part in inside.split("pub use ").skip(1) {
                         let mut found = Vec::new();
                         uses(part.split(';').next().unwrap_or(part), "", &mut found);
-                        found.iter().for_each(|it| add(own, others, it, &below, names));
+                        for it in found {
+                            add(own, others, it, &below, names);
+                        }
                     }
                 } else {
                     let path =
@@ -227,7 +229,9 @@ fn show(
             "use" => {
                 let mut found = Vec::new();
                 uses(rest.split(';').next().unwrap_or(rest), "", &mut found);
-                found.iter().for_each(|it| add(own, others, it, prefix, names));
+                for it in found {
+                    add(own, others, it, prefix, names);
+                }
             }
             "struct" | "enum" | "trait" | "type" => {
                 let path = format!("{module}::{name}").replace("lib::", "");
