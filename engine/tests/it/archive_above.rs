@@ -482,45 +482,44 @@ fn a_commit_of_another_handles_tree_finds_below_what_is_damaged_above() {
 #[test]
 fn what_a_failed_read_kept_below_comes_up_with_the_move_after_it() {
     // With the other index what is taken over is written again.
-    for index in [Index::Minimal] {
-        let (upper, mut commits) = blocks(index);
-        let lower = SimDisk::new(2);
-        let mut store = open(&upper, sized(index, Some(&lower))).unwrap();
-        store.archive(&commits[100], u64::MAX).unwrap();
-        let mut tree = store.checkout(&commits[50]).unwrap();
-        tree.add(&["block"], &value(120)).unwrap();
-        let info = CommitInfo::new(&[commits[119]], 120, "a", "b");
-        let taken = store.commit(&mut tree, &info).unwrap();
+    let index = Index::Minimal;
+    let (upper, mut commits) = blocks(index);
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, sized(index, Some(&lower))).unwrap();
+    store.archive(&commits[100], u64::MAX).unwrap();
+    let mut tree = store.checkout(&commits[50]).unwrap();
+    tree.add(&["block"], &value(120)).unwrap();
+    let info = CommitInfo::new(&[commits[119]], 120, "a", "b");
+    let taken = store.commit(&mut tree, &info).unwrap();
+    store.close().unwrap();
+    for block in BLOCKS..BLOCKS + 30 {
+        let mut store = open(&upper, sized(index, None)).unwrap();
+        commits.push(next(&mut store, commits.last(), block).unwrap());
         store.close().unwrap();
-        for block in BLOCKS..BLOCKS + 30 {
-            let mut store = open(&upper, sized(index, None)).unwrap();
-            commits.push(next(&mut store, commits.last(), block).unwrap());
-            store.close().unwrap();
-        }
-        let mut failed = 0;
-        for n in 1.. {
-            let (upper, lower) = (upper.crash(Crash::Process), lower.crash(Crash::Process));
-            // Without a cache what is read to mark is read again where that goes down to the bottom.
-            let with = Options { pages_bytes: 0, objects_bytes: 0, ..sized(index, Some(&lower)) };
-            let mut store = open(&upper, with).unwrap();
-            let calls = lower.calls().of(Fault::Read);
-            lower.fail_at(n, Fault::Read);
-            let moved = store.archive(&commits[110], u64::MAX);
-            let warnings = store.warnings();
-            lower.disarm();
-            if lower.calls().of(Fault::Read) < calls + n {
-                moved.unwrap();
-                break;
-            }
-            failed += u64::from(moved.is_ok() && !warnings.is_empty());
-            assert!(store.archive(&commits[119], u64::MAX).unwrap() > 0);
-            store.close().unwrap();
-            let store = open(&upper, sized(index, None)).unwrap();
-            let found = store.checkout(&taken).unwrap().find(&path(46));
-            found.unwrap_or_else(|error| panic!("{index:?}, {n}: {error}, {warnings:?}"));
-        }
-        assert!(failed > 3, "{index:?}: {failed}");
     }
+    let mut failed = 0;
+    for n in 1.. {
+        let (upper, lower) = (upper.crash(Crash::Process), lower.crash(Crash::Process));
+        // Without a cache what is read to mark is read again where that goes down to the bottom.
+        let with = Options { pages_bytes: 0, objects_bytes: 0, ..sized(index, Some(&lower)) };
+        let mut store = open(&upper, with).unwrap();
+        let calls = lower.calls().of(Fault::Read);
+        lower.fail_at(n, Fault::Read);
+        let moved = store.archive(&commits[110], u64::MAX);
+        let warnings = store.warnings();
+        lower.disarm();
+        if lower.calls().of(Fault::Read) < calls + n {
+            moved.unwrap();
+            break;
+        }
+        failed += u64::from(moved.is_ok() && !warnings.is_empty());
+        assert!(store.archive(&commits[119], u64::MAX).unwrap() > 0);
+        store.close().unwrap();
+        let store = open(&upper, sized(index, None)).unwrap();
+        let found = store.checkout(&taken).unwrap().find(&path(46));
+        found.unwrap_or_else(|error| panic!("{index:?}, {n}: {error}, {warnings:?}"));
+    }
+    assert!(failed > 3, "{index:?}: {failed}");
 }
 
 /// Its file is asked for once, and not at each read, with the control file each time.
