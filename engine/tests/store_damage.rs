@@ -25,6 +25,8 @@ mod proofs;
 #[path = "it/random.rs"]
 #[allow(dead_code)]
 mod random;
+#[path = "store_damage/repairs.rs"]
+mod repairs;
 #[path = "it/setup.rs"]
 #[allow(dead_code)]
 mod setup;

@@ -89,6 +89,28 @@ fn a_store_that_has_collected_is_an_archive_again_with_the_folder_of_a_copy() {
     }
 }
 
+/// The handle knew what was needed above, of other chunks.
+#[test]
+fn the_first_move_after_chunks_were_attached_brings_up_what_recent_commits_need() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, lower, mut commits) = copies(index);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        assert!(store.archive(&commits[5], u64::MAX).unwrap() > 0);
+        assert!(store.attach().unwrap() > 0);
+        commits.push(commit(&mut store, commits.last(), 7).unwrap());
+        assert!(store.archive(&commits[6], u64::MAX).unwrap() > 0);
+        drop(store);
+        let store = open(&upper, options(index, None)).unwrap();
+        for (block, commit) in commits.iter().enumerate().skip(6) {
+            let tree = store.checkout(commit).unwrap();
+            for before in 0..=block {
+                let found = tree.find(&["lasting", &before.to_string()]);
+                found.unwrap_or_else(|error| panic!("{index:?}, {block}: {error}")).unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_no_history_of_the_store_is_refused_and_changes_nothing() {
     let (upper, lower, commits) = copies(Index::Minimal);
@@ -370,25 +392,67 @@ fn dies(index: Index, n: u64, images: &mut [u64; 2]) -> bool {
     }
     drop(store);
     for (crash, image) in upper.crash_images(6, 6) {
-        let what = (index, n, crash);
         let (image, lower) = (image.crash(Crash::Process), lower.crash(Crash::Process));
-        let mut store = open(&image, options(index, Some(&lower)))
-            .unwrap_or_else(|error| panic!("{what:?}: {error}"));
-        let is_attached = store.archived_bytes() > 0;
-        images[usize::from(is_attached)] += 1;
-        if is_attached {
-            holds(&store, &commits, &what);
-        } else {
-            has_collected(&store, &commits);
-            assert!(store.check().unwrap().index_faults.is_empty(), "{what:?}");
-        }
-        store.attach().unwrap_or_else(|error| panic!("{what:?}: {error}"));
-        holds(&store, &commits, &what);
-        store.unarchive(u64::MAX).unwrap();
-        collect(&mut store, &commits[4]);
-        assert!(store.check().unwrap().index_faults.is_empty(), "{what:?}");
+        attaches(index, (&image, &lower, &commits), images, &(index, n, crash));
     }
     true
+}
+
+/// What a crash has left opens, as before or as an archive, and attaches. Returns whether it was one.
+fn attaches(
+    index: Index,
+    (upper, lower, commits): (&Arc<SimDisk>, &Arc<SimDisk>, &[CommitHash]),
+    images: &mut [u64; 2],
+    what: &dyn std::fmt::Debug,
+) -> bool {
+    let mut store = open(upper, options(index, Some(lower)))
+        .unwrap_or_else(|error| panic!("{what:?}: {error}"));
+    let is_attached = store.archived_bytes() > 0;
+    images[usize::from(is_attached)] += 1;
+    if is_attached {
+        holds(&store, commits, what);
+    } else {
+        has_collected(&store, commits);
+        assert!(store.check().unwrap().index_faults.is_empty(), "{what:?}");
+    }
+    store.attach().unwrap_or_else(|error| panic!("{what:?}: {error}"));
+    holds(&store, commits, what);
+    store.unarchive(u64::MAX).unwrap();
+    collect(&mut store, &commits[4]);
+    assert!(store.check().unwrap().index_faults.is_empty(), "{what:?}");
+    is_attached
+}
+
+/// The same with the n-th change of the lower disk as its last, as in the middle of a chunk that is written anew: the power of
+/// that disk goes, or that of both.
+fn dies_below(index: Index, n: u64, images: &mut [u64; 2]) -> bool {
+    let (upper, lower, commits) = copies(index);
+    let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+    lower.kill_at(n);
+    let outcome = store.attach();
+    if !lower.is_dead() {
+        outcome.unwrap();
+        return false;
+    }
+    drop(store);
+    for (crash, below) in lower.crash_images(6, 6) {
+        for above in [Crash::Process, crash] {
+            let (image, below) = (upper.crash(above), below.crash(Crash::Process));
+            let what = (index, n, crash, above);
+            let is_attached = attaches(index, (&image, &below, &commits), images, &what);
+            assert!(is_attached || outcome.is_err(), "{what:?}: it was acknowledged");
+        }
+    }
+    true
+}
+
+#[test]
+fn a_crash_of_the_lower_disk_at_any_write_or_sync_of_an_attachment_loses_no_chunk() {
+    for index in [Index::Minimal, Index::Always] {
+        let mut images = [0; 2];
+        let places = (1..10_000).take_while(|n| dies_below(index, *n, &mut images)).count();
+        assert!(places > 15 && images[0] > 50, "{places}, {images:?}");
+    }
 }
 
 #[test]

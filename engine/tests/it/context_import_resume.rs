@@ -232,6 +232,35 @@ fn what_happens_between_costs_work_at_most() {
     }
 }
 
+/// What the state names has moved to the lower folder since, which is not given.
+#[test]
+fn an_import_whose_objects_are_below_begins_anew_without_the_lower_folder() {
+    let (commits, file, [bytes, _]) = files();
+    let source = exported(&bytes);
+    for index in [Index::Minimal, Index::Always] {
+        let (state, disk) = memory();
+        let (mut store, own) = beside(Arc::clone(&disk), index);
+        cut_off(&mut store, &source, 4);
+        assert!(state.exists(STATE).unwrap());
+        let last = block(&mut store, Some(own), 41);
+        store.begin_chunk().unwrap();
+        let last = block(&mut store, Some(last), 42);
+        store.close().unwrap();
+        let (_, lower) = memory();
+        let with = Options { lower: Some(Arc::clone(&lower)), ..options(index) };
+        let mut store = Store::open(Arc::clone(&disk), with.clone()).unwrap();
+        assert!(store.archive(&last, u64::MAX).unwrap() > 0);
+        store.close().unwrap();
+        let mut store = Store::open(Arc::clone(&disk), options(index)).unwrap();
+        let (imported, resumed) = import(&mut store, &source).unwrap();
+        assert_eq!((imported.hash, imported.commits, resumed), (file.hash, 2, 0), "{index:?}");
+        assert!(!state.exists(STATE).unwrap());
+        drop(store);
+        let store = Store::open(disk, with).unwrap();
+        expect_whole(&store, &commits, &bytes, "beside chunks below");
+    }
+}
+
 #[test]
 fn the_state_of_another_import_or_store_is_of_no_use() {
     let (commits, _, [bytes, _]) = files();

@@ -17,6 +17,7 @@ mod sim_disk; // what the simulated disk adds: crashes and faults
 
 mod archive_above; // what stays above of chunks in the lower folder, which recent commits need
 mod archive_returns; // commits of an archive that have again what older ones had
+mod archive_twins; // lower folders of copies that went on by themselves, and of others that were put in their place
 mod backup; // live tables of one moment in another folder: crashes, faults, refusals, what is copied
 mod batch_ranges; // ranges that a batch deletes among other operations; batches that are joined
 mod beside; // readers, checks and inspections at every call of a writer, and the other way round
@@ -115,6 +116,7 @@ mod seeks; // seeks over many runs: against a map, and how many pages they read
 mod setup; // how sessions and tables are set up; keys, values and batches from seeds
 mod short_sessions;
 mod shrinking; // fewer steps that still fail
+mod snapshot_crash; // exports that a crash of the disk of their file ends, and what is told then
 mod snapshot_killed; // a process that commits, collects, exports and imports is killed at any moment
 mod snapshot_retry; // snapshots saved or deleted by a process that was killed, opened, and then the power goes
 mod space; // how much disk a table takes over what is alive

@@ -1,4 +1,4 @@
-//! A process that commits, collects, exports and imports is killed at any moment, again and again
+//! A process that commits, collects, exports, imports and archives is killed at any moment, again and again
 //! (`VARVITE_EFFORT`): every store and every file has the same hashes to the end.
 
 #![cfg(unix)] // elsewhere a killed process does not leave its files at once
@@ -28,6 +28,11 @@ const KEEP: u64 = 6;
 fn options(index: Index) -> Options {
     // So small a tree that each frame of a file makes a state of the import.
     Options { index, seed: Some(5), chunk_bytes: 400_000, tree_bytes: 16_000, ..Options::default() }
+}
+
+/// Those of the store that keeps all commits, old ones in a folder of their own.
+fn keeping(dir: &Path) -> Options {
+    Options { lower: Some(disk(dir, "below")), ..options(Index::Minimal) }
 }
 
 fn disk(dir: &Path, name: &str) -> Arc<dyn Disk> {
@@ -65,6 +70,24 @@ fn level_of(store: &Store, commit: &CommitHash) -> u64 {
     store.commit_info(commit).unwrap().date as u64
 }
 
+/// One commit more, perhaps at the beginning of a chunk, and some chunks move to the lower folder or back.
+fn archive(kept: &mut Store, random: &mut Random) {
+    if random.one_in(2) {
+        kept.begin_chunk().unwrap();
+    }
+    let last = kept.last_commit().unwrap();
+    let level = last.map_or(1, |last| level_of(kept, &last) + 1);
+    let last = commit(kept, last, level);
+    if random.one_in(3) {
+        let most = 1 + random.index(3) as u64;
+        let back = random.one_in(4);
+        let moved = if back { kept.unarchive(most) } else { kept.archive(&last, most) }.unwrap();
+        if moved > 0 {
+            println!("{} {moved}", if back { "unarchived" } else { "archived" });
+        }
+    }
+}
+
 /// Takes the file of `level` over, and says where it went on.
 fn import(store: &mut Store, files: &dyn Disk, level: u64) {
     let mut told = false;
@@ -80,7 +103,7 @@ fn import(store: &mut Store, files: &dyn Disk, level: u64) {
     store.import_commit_watched(files, &file(level), watch).unwrap();
 }
 
-/// Commits, collects, exports and imports until it is killed, as a process of the test below; alone it does
+/// Commits, collects, exports, imports and archives until it is killed, as a process of the test below; alone it does
 /// nothing. It says each level once that is committed.
 #[test]
 fn exporter() {
@@ -88,6 +111,7 @@ fn exporter() {
     let dir = Path::new(&dir);
     let mut from = Store::open(disk(dir, "from"), options(Index::Minimal)).unwrap();
     let mut to = Store::open(disk(dir, "to"), options(Index::Always)).unwrap();
+    let mut kept = Store::open(disk(dir, "kept"), keeping(dir)).unwrap();
     let files = disk(dir, "files");
     let mut head = from.branch(b"head");
     let mut level = head.map_or(0, |head| level_of(&from, &head));
@@ -106,6 +130,7 @@ fn exporter() {
         println!("level {level}");
         from.collect_step(random.index(2000) as u64).unwrap();
         to.collect_step(random.index(2000) as u64).unwrap();
+        archive(&mut kept, &mut random);
         if !level.is_multiple_of(EVERY) {
             continue;
         }
@@ -133,6 +158,8 @@ struct Said {
     imported: u64,
     resumed: u64,
     back: u64,
+    archived: u64,
+    unarchived: u64,
 }
 
 /// Lets the process work for a while, and kills it: at any moment, or in the middle of an import.
@@ -149,6 +176,8 @@ fn killed(dir: &Path, imports: bool, random: &mut Random) -> Said {
         said.imported += u64::from(line.contains("imported "));
         said.resumed += u64::from(line.contains("resumed "));
         said.back += u64::from(line.contains("back "));
+        said.archived += u64::from(line.starts_with("archived "));
+        said.unarchived += u64::from(line.starts_with("unarchived "));
     };
     if imports {
         // The first frames of an import of what it has just exported, behind which its state is written.
@@ -179,17 +208,24 @@ fn stores_and_files_of_a_process_killed_at_any_moment_have_the_same_hashes() {
     for (name, index) in [("from", Index::Minimal), ("to", Index::Always)] {
         Store::create(disk(folder.path(), name), options(index)).unwrap().close().unwrap();
     }
+    let kept = Store::create(disk(folder.path(), "kept"), keeping(folder.path())).unwrap();
+    kept.close().unwrap();
     let files = disk(folder.path(), "files");
     let mut reference = Store::create(MemoryDisk::new(), options(Index::Minimal)).unwrap();
     let (mut random, mut hashes) = (Random::new(setting("VARVITE_SEED", 7)), Vec::new());
     let (mut before, mut imported, mut resumed, mut back) = (0, 0, 0, 0);
+    let (mut archived, mut unarchived) = (0, 0);
     for time in 0..times {
         let said = killed(folder.path(), time % 2 == 1, &mut random);
-        let open = |name, index| {
-            let store = Store::open_read_only(disk(folder.path(), name), options(index));
+        let open_as = |name, options| {
+            let store = Store::open_read_only(disk(folder.path(), name), options);
             store.unwrap_or_else(|error| panic!("kill {time}, {name}: {error}"))
         };
-        let (from, to) = (open("from", Index::Minimal), open("to", Index::Always));
+        let [from, to, kept] = [
+            open_as("from", options(Index::Minimal)),
+            open_as("to", options(Index::Always)),
+            open_as("kept", keeping(folder.path())),
+        ];
         let level = from.branch(b"head").map_or(0, |head| level_of(&from, &head));
         assert!(level >= said.level.unwrap_or(before), "kill {time}: {level}, {:?}", said.level);
         // A commit may be there that its branch does not name yet.
@@ -197,7 +233,10 @@ fn stores_and_files_of_a_process_killed_at_any_moment_have_the_same_hashes() {
             let next = hashes.len() as u64 + 1;
             hashes.push(commit(&mut reference, hashes.last().copied(), next));
         }
-        for (name, store) in [("from", &from), ("to", &to)] {
+        let all = kept.log(usize::MAX).unwrap().len() as u64;
+        let last = kept.last_commit().unwrap().map_or(0, |last| level_of(&kept, &last));
+        assert_eq!(all, last, "kill {time}: every commit is kept");
+        for (name, store) in [("from", &from), ("to", &to), ("kept", &kept)] {
             for commit in store.log(usize::MAX).unwrap() {
                 let level = level_of(store, &commit);
                 assert_eq!(commit, hashes[level as usize - 1], "kill {time}, {name}, {level}");
@@ -223,8 +262,11 @@ fn stores_and_files_of_a_process_killed_at_any_moment_have_the_same_hashes() {
         }
         (before, imported) = (level, imported + said.imported);
         (resumed, back) = (resumed + said.resumed, back + said.back);
+        (archived, unarchived) = (archived + said.archived, unarchived + said.unarchived);
     }
     println!("{before} levels, {imported} imports, {resumed} resumed, {back} brought back");
     assert!(before > 2 * times && imported > times / 4 && back > 0, "{before}, {imported}, {back}");
     assert!(resumed > 0, "no import went on");
+    println!("{archived} times chunks went below, {unarchived} times they came back");
+    assert!(archived > times / 5 && unarchived > 0, "{archived}, {unarchived}");
 }

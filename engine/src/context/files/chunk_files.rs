@@ -131,8 +131,7 @@ impl Chunk {
 
     /// Notes that no place of a record can be learned from its file, as `error` says.
     pub(crate) fn note_lost(&self, error: &Error) {
-        let is_lost = matches!(error.kind(), Kind::Missing | Kind::Corrupt);
-        if is_lost && self.mapping().is_none() {
+        if is_lost(error) && self.mapping().is_none() {
             self.is_lost.store(true, Ordering::Relaxed);
         }
     }
@@ -297,6 +296,11 @@ pub(crate) fn or_lost(error: Error) -> Error {
         }
         _ => error,
     }
+}
+
+/// Whether the error of a file above says that it is not there, damaged, or another store's: all of it is below as well.
+pub(crate) fn is_lost(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Missing | Kind::Corrupt | Kind::Invalid)
 }
 
 fn foreign(path: &str) -> Error {

@@ -342,6 +342,27 @@ pub(crate) fn expect_no_copy(disk: &dyn Disk, control: &Control, cache: &Cache) 
     Ok(())
 }
 
+/// `Invalid` when the folder of `disk` has not the chunk that was moved last: no folder would have all. One of that name says
+/// by its end what came before it, so that of a copy which went on by itself is another.
+pub(crate) fn expect_last(disk: &dyn Disk, control: &Control, cache: &Cache) -> Result<()> {
+    let Some(row) = control.chunks.iter().rfind(|row| row.state.is_lower()) else { return Ok(()) };
+    // Opened anew: the folder need not be the one in which it was read before.
+    let row = Row { state: State::Lower, ..*row };
+    let chunk = Chunk::collected(cache, control.store, control.epoch, &row);
+    let (path, root) = (&chunk.path, disk.root());
+    chunk.open(disk, control.store).map(drop).map_err(|error| match error.kind() {
+        Kind::Missing => Error::invalid(format!(
+            "{path} was moved to another folder and is not in {root}: give the folder that has the chunks of this store, \
+             which may be on a disk that is not mounted"
+        )),
+        Kind::Corrupt | Kind::Invalid => Error::invalid(format!(
+            "{path} in {root} is not the chunk that the store has moved, but one of another store or of another copy of it, \
+             or damaged: give the folder that has the chunks of this store, or put it back from a copy"
+        )),
+        _ => error.context(format_args!("the lower folder {root}")),
+    })
+}
+
 /// `Invalid` when the folder of `disk` has chunks of another store than `store`.
 pub(crate) fn expect_own(disk: &dyn Disk, store: u64) -> Result<()> {
     if owner(disk)?.is_some_and(|found| found != store) {

@@ -144,36 +144,18 @@ impl Store {
         Ok(())
     }
 
-    /// `Invalid` when what was moved last is not in this lower folder: no folder would have all.
-    fn expect_archive(&self, control: &Control, lower: &dyn Disk) -> Result<()> {
-        let moved = control.chunks.iter().rfind(|row| row.state.is_lower());
-        let chunk = moved.and_then(|row| self.pack.numbered(row.number));
-        if let Some(chunk) = chunk
-            && !lower.exists(&chunk.path)?
-        {
-            return Err(Error::invalid(format!(
-                "{} was moved to another folder and is not in {}: give the folder that has the chunks of this \
-                 store, which may be on a disk that is not mounted",
-                chunk.path,
-                lower.root()
-            )));
-        }
-        Ok(())
-    }
-
     /// `Invalid` when `lower` is not the folder of this store, or has not what was moved last.
     fn expect_own(&self, control: &Control, lower: &dyn Disk, to: State) -> Result<()> {
-        let (store, epoch) = (control.store, control.epoch);
-        let last = control.chunks.iter().rfind(|row| row.state.is_lower());
-        if last.is_some_and(|row| volume::is_of(lower, store, epoch, row.number)) {
-            return Ok(());
-        }
         if to == State::Whole {
             // A clearing leaves what is below, of which nothing is to come back.
-            return volume::expect_own(lower, store);
+            return volume::expect_own(lower, control.store);
         }
-        volume::expect_room(lower, control, self.pack.cache())?;
-        self.expect_archive(control, lower)
+        let last = control.chunks.iter().rfind(|row| row.state.is_lower());
+        let is_there = |row: &Row| volume::is_of(lower, control.store, control.epoch, row.number);
+        if !last.is_some_and(is_there) {
+            volume::expect_room(lower, control, self.pack.cache())?;
+        }
+        volume::expect_last(lower, control, self.pack.cache())
     }
 
     /// Moves chunks down, of which what is needed from a commit on, or for others that are older, stays above; without one
@@ -291,7 +273,7 @@ impl Store {
             volume::remove_leftovers(lower)?;
             volume::expect_room(lower, control, self.pack.cache())?;
         }
-        self.expect_archive(control, lower)
+        volume::expect_last(lower, control, self.pack.cache())
     }
 }
 

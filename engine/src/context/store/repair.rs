@@ -79,7 +79,8 @@ impl Store {
     /// commits are.
     ///
     /// What differs from the commit before is read of each, so a damage costs the commits that have what it
-    /// hit, and no others. Takes memory for what each commit says, and for each sparse chunk whose mapping is damaged.
+    /// hit, and no others. Takes memory for what each commit says, for each sparse chunk whose mapping is
+    /// damaged, and for where in the store's folder the records are that are damaged in the lower one.
     ///
     /// `watch` is told how many commits were looked at, of how many; its error ends the repair. What an error or a crash leaves on
     /// `target` is no store, and opening it says so. `Invalid` or `Exists` when `target` is not empty, `Missing` when `source`

@@ -26,7 +26,7 @@ use crate::disk::path::split;
 use crate::disk::{Access, Disk, Mode};
 use crate::error::{Error, Kind, Result};
 use crate::file::exclusive;
-use crate::file::replace::{self, Replacement};
+use crate::file::replace::{self, NotRenamed, Replacement};
 use crate::sync::lock;
 
 /// What the file of an export ends with while it is written, and the lock beside it: names that no other program gives.
@@ -37,7 +37,9 @@ impl Store {
     /// Writes the snapshot of a commit to the file `path` of `disk`, which must not be there. Its bytes
     /// depend on the commit and the hash configuration alone. `Missing` for an unknown commit. Reads all of the commit's
     /// tree once; memory grows with the depth of the tree and its largest value, and with nothing else. After an error no
-    /// file has that name, unless the disk fails once more. One file, one sync of it and one of its folder.
+    /// file has that name, unless the disk fails once more. One file, one sync of it and one of its folder. `Exists` where a
+    /// file has the name already, which a sync of the folder has made durable then: a host that looks for the file itself
+    /// does that itself.
     ///
     /// It is written as `path` with `.export.tmp` behind it, under a lock that has `.export.lock`. What a killed export has
     /// left there, of this commit or another, is written over; `Exists` where a file of another kind has one of these names.
@@ -94,6 +96,8 @@ impl Store {
             Error::new(Kind::Exists, there)
         };
         if disk.exists(path)? {
+            // An export that was killed may have given it its name last, which a power cut takes away until then.
+            disk.sync_directory(split(path).0)?;
             return Err(is_there());
         }
         let load = self.load_from();
@@ -121,12 +125,16 @@ impl Store {
         if disk.exists(path)? {
             return Err(is_there());
         }
-        replacement.rename().map_err(|refused| refused.error)?;
-        disk.sync_directory(split(path).0).inspect_err(|_| {
-            // What the caller is told has failed is not to be found under its name. Nothing is removed: by now it may be
-            // somebody's.
-            let _ = disk.rename(path, &working);
+        // What the caller is told has failed is not to be found under its name. Nothing is removed: by now it may be
+        // somebody's.
+        let take_back = || disk.rename(path, &working);
+        replacement.rename().map_err(|NotRenamed { error, is_unchanged }| {
+            if !is_unchanged {
+                let _ = take_back();
+            }
+            error
         })?;
+        disk.sync_directory(split(path).0).inspect_err(|_| drop(take_back()))?;
         Ok(written)
     }
 
@@ -187,7 +195,11 @@ impl Store {
                 match taken {
                     // A collection takes what the state names, or the state lies, or the file is damaged: then it
                     // says so before anything is written again, and the state stays for one that is not.
-                    Err(error) if matches!(error.kind(), Kind::Collected | Kind::Corrupt) => {
+                    // So it does where that is in a lower folder that was not given.
+                    Err(error)
+                        if matches!(error.kind(), Kind::Collected | Kind::Corrupt)
+                            || self.options.lower.is_none() && self.is_below(&error) =>
+                    {
                         let mut reader = FrameReader::open(disk, path)?;
                         let intake = Intake::new(&reader, self.options.tree_bytes);
                         intake.read(&mut reader, &mut Unplaced, watch)?;

@@ -108,6 +108,8 @@ pub(super) struct Writer {
     /// that are there was needed above.
     pub(super) live: Option<Live>,
     pub(super) needed_bytes: Option<u64>,
+    /// The disk failed when what is above was looked at last.
+    pub(super) has_failed_to_tend: bool,
     /// How many chunks there may be at a time.
     pub(super) chunks_max: u64,
 }
@@ -164,6 +166,7 @@ impl Tip {
             moved: None,
             live: None,
             needed_bytes: None,
+            has_failed_to_tend: false,
             chunks_max: CHUNKS_MAX,
         };
         Arc::new(Tip {

@@ -166,8 +166,8 @@ impl Store {
         rows.extend(found.iter().map(|found| found.row));
         rows.sort_unstable_by_key(|row| row.number);
         let before = writer.control.clone();
-        // What is marked is marked of chunks that began elsewhere.
-        writer.live = None;
+        // What is marked is marked of chunks that began elsewhere, and of those that come nothing is above.
+        (writer.live, writer.needed_bytes) = (None, None);
         writer.control.chunks = rows;
         writer.control.horizon = Horizon::default();
         // What a collection took may have been written again since.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::context::files::chunk_files::Chunk;
+use crate::context::files::chunk_files::{Chunk, is_lost};
 use crate::context::files::chunk_reader::ChunkReader;
 use crate::context::files::collecting::live::Live;
 use crate::context::files::collecting::marks::Marks;
@@ -31,6 +31,15 @@ const TIMES: u64 = 2;
 /// Whether there was no room for a file that nothing depends on.
 pub(super) fn is_full(error: &Error, writer: &Writer) -> bool {
     error.is_no_space() && !writer.poisoned
+}
+
+impl Writer {
+    /// Whether what is above waits until it has grown, after this error of looking at it: each call would read all of that again,
+    /// to find the same. A disk that fails for the first time may do better with the next call.
+    fn puts_off(&mut self, error: &Error) -> bool {
+        let is_first = !std::mem::replace(&mut self.has_failed_to_tend, true);
+        !(is_first && error.kind() == Kind::Io)
+    }
 }
 
 impl Tip {
@@ -134,12 +143,11 @@ impl Tip {
             return Ok(());
         }
         if let Err(error) = live.marks.go_down_to(pack, 0) {
-            // Else each call would read all of that again, to find the same.
-            writer.needed_bytes = Some(above(writer));
+            writer.needed_bytes = writer.puts_off(&error).then(|| above(writer));
             return Err(error);
         }
         let rows = writer.control.chunks.clone();
-        let (mut fresh, mut failed, mut is_full) = (Vec::new(), None, false);
+        let (mut fresh, mut failed, mut is_full) = (Vec::new(), None::<Error>, false);
         for row in rows.into_iter().filter(|row| row.state.is_lower() && row.number < live.line) {
             let Some(chunk) = pack.numbered(row.number) else { continue };
             match self.renewed(pack, writer, &live.marks, &chunk, &row) {
@@ -161,7 +169,12 @@ impl Tip {
             named.inspect_err(|_| fresh.iter().for_each(|row| self.drop_above(writer, row)))?;
         }
         // Where a file found no room, the next call tries again.
-        writer.needed_bytes = (!is_full).then(|| above(writer));
+        let is_seen_to = match &failed {
+            Some(error) => !is_full && writer.puts_off(error),
+            None => true,
+        };
+        writer.needed_bytes = is_seen_to.then(|| above(writer));
+        writer.has_failed_to_tend &= failed.is_some();
         failed.map_or(Ok(()), Err)
     }
 
@@ -200,8 +213,7 @@ impl Tip {
                     }
                     source = if lacks { chunk } else { above };
                 }
-                // What is damaged or lost is below as well.
-                Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Missing) => {}
+                Err(error) if is_lost(&error) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -331,12 +331,14 @@ impl Wreck {
                 ));
                 continue;
             }
-            let (disk, piece) = match self.with_above(&disk, row.as_ref(), scratch)? {
+            let (disk, piece) = match self.with_above(&disk, row.as_ref())? {
                 Some(mended) => (Arc::clone(&mended), self.whole(&mended, number, row)?),
                 None => (disk, piece),
             };
             let header = self.header_for(&disk, number, None)?;
-            gathered.files.insert(paths::chunk(self.epoch, number), Source { disk, header });
+            gathered
+                .files
+                .insert(paths::chunk(self.epoch, number), Source { disk, header, mended: None });
             return Ok(Some(piece));
         }
         let why = row.map(|row| self.lost(&row));
@@ -508,7 +510,7 @@ impl Wreck {
         let found = || salvage::of_sparse(&bytes, (identity, self.store), &(base..end));
         let (file, records) = match verified {
             Ok(file) => {
-                let source = Source { disk: Arc::clone(&self.source), header };
+                let source = Source { disk: Arc::clone(&self.source), header, mended: None };
                 gathered.files.insert(path, source);
                 (file, if row.is_some() { Vec::new() } else { found() })
             }
@@ -519,7 +521,9 @@ impl Wreck {
                 let count = found.len();
                 self.tell(format!("{}; {count} records are found without", error.detail()));
                 self.last_damage = self.last_damage.max(Some(end));
-                gathered.files.insert(path, Source { disk: Arc::clone(scratch), header: None });
+                gathered
+                    .files
+                    .insert(path, Source { disk: Arc::clone(scratch), header: None, mended: None });
                 (file, found)
             }
             Err(error) => return Err(error),

@@ -6,6 +6,7 @@ use super::{Piece, Wreck, is_loss};
 use crate::context::files::control::{Row, State};
 use crate::context::files::paths;
 use crate::context::files::record;
+use crate::context::store::repair::gathered::{Gathered, Mended, Source};
 use crate::context::store::repair::salvage;
 use crate::disk::{Access, Disk, Mode};
 use crate::error::Result;
@@ -54,12 +55,11 @@ impl Wreck {
     }
 
     /// Where the chunk of `row` is damaged in the lower folder `disk`, and some of its records are above as well: the chunk
-    /// with these, written anew in memory.
+    /// with these, read where they are. Both files are in memory meanwhile, and none of either after.
     pub(super) fn with_above(
         &mut self,
         disk: &Arc<dyn Disk>,
         row: Option<&Row>,
-        scratch: &Arc<dyn Disk>,
     ) -> Result<Option<Arc<dyn Disk>>> {
         let Some(Row { number, base, length, chain, state: State::Both(above), .. }) = row.copied()
         else {
@@ -75,7 +75,8 @@ impl Wreck {
         };
         let identity = paths::sparse_identity(self.store, self.epoch, number, above.generation);
         let whole = paths::chunk(self.epoch, number);
-        let mut bytes = read_all(disk, &whole)?;
+        let bytes = read_all(disk, &whole)?;
+        let mut mended = Mended::of(&self.source, &path, bytes.len() as u64);
         let mut count = 0_u64;
         for entry in salvage::of_sparse(&found, (identity, self.store), &(base..base + length)) {
             let from = &found[entry.place as usize..];
@@ -83,11 +84,10 @@ impl Wreck {
                 continue;
             };
             let place = entry.distance as usize..entry.distance as usize + record.len();
-            if place.end as u64 > length || bytes.get(place.clone()) == Some(record) {
+            if place.end as u64 > length || bytes.get(place) == Some(record) {
                 continue;
             }
-            bytes.resize(bytes.len().max(place.end), 0);
-            bytes[place].copy_from_slice(record);
+            mended.take(entry.distance, entry.place, record.len() as u64);
             count += 1;
         }
         if count == 0 {
@@ -97,8 +97,9 @@ impl Wreck {
         self.tell(format!(
             "{whole} in {root} is damaged; {count} of its records are taken from {path}"
         ));
-        scratch.open(&whole, Mode::Create, Access::Buffered)?.write_at(0, &bytes)?;
-        Ok(Some(Arc::clone(scratch)))
+        let (disk, mended) = (Arc::clone(disk), Some(Arc::new(mended)));
+        let source = Source { disk, header: None, mended };
+        Ok(Some(Arc::new(Gathered::of_one(whole, source))))
     }
 }
 

@@ -1,0 +1,98 @@
+//! Lower folders of copies of a store that went on by themselves: equally far, and as sure of being the right one.
+
+use std::sync::Arc;
+
+use varvite::context::{CommitHash, Index};
+use varvite::disk::sim::{Crash, SimDisk};
+use varvite::{Error, Kind};
+
+use crate::context_archive::{commit, made, open, options, packs};
+
+/// A copy that went on with commits of the blocks from `block` on, and has moved all but the last two chunks to a folder.
+fn went_on(
+    copy: &Arc<SimDisk>,
+    seed: u64,
+    index: Index,
+    before: &[CommitHash],
+    block: u8,
+) -> (Arc<SimDisk>, Vec<CommitHash>) {
+    let lower = SimDisk::new(seed);
+    let mut store = open(copy, options(index, Some(&lower))).unwrap();
+    let mut commits = before.to_vec();
+    for block in block..block + 4 {
+        commits.push(commit(&mut store, commits.last(), block).unwrap());
+    }
+    let moved = store.archive(&commits[7], u64::MAX).unwrap();
+    assert_eq!(moved, 7, "up to the first that the other copy has otherwise");
+    store.close().unwrap();
+    (lower, commits)
+}
+
+fn holds_files(disk: &SimDisk, files: &[(String, Vec<u8>)]) {
+    let names: Vec<_> = files.iter().map(|(name, _)| name.clone()).collect();
+    assert_eq!(packs(disk), names);
+    for (name, bytes) in files {
+        assert!(disk.bytes(name).unwrap() == *bytes, "{name}");
+    }
+}
+
+#[test]
+fn the_folder_of_a_copy_that_went_on_by_itself_is_not_taken_for_the_stores_own() {
+    for index in [Index::Minimal, Index::Always] {
+        // Of the same length, and of another.
+        for other in [30, 107] {
+            let (first, commits) = made(index, 9);
+            let second = first.crash(Crash::Process);
+            let (own, first_commits) = went_on(&first, 2, index, &commits, 20);
+            let (others, second_commits) = went_on(&second, 3, index, &commits, other);
+            let files: Vec<_> = packs(&others)
+                .into_iter()
+                .map(|name| (name.clone(), others.bytes(&name).unwrap()))
+                .collect();
+            let refused = |error: Error| {
+                assert_eq!(error.kind(), Kind::Invalid, "{other}: {error}");
+                assert!(error.to_string().contains("0000-000006.pack"), "{other}: {error}");
+                assert!(error.to_string().contains("another copy"), "{other}: {error}");
+                holds_files(&others, &files);
+            };
+            let mut store = open(&first, options(index, Some(&others))).unwrap();
+            // What would go to it, and where all is there already.
+            refused(store.archive(&first_commits[9], u64::MAX).unwrap_err());
+            refused(store.archive(&first_commits[7], u64::MAX).unwrap_err());
+            drop(store);
+            let mut store = open(&first, options(index, Some(&own))).unwrap();
+            assert_eq!(store.archive(&first_commits[7], u64::MAX).unwrap(), 0);
+            assert_eq!(store.archive(&first_commits[9], u64::MAX).unwrap(), 2);
+            assert_eq!(store.log(99).unwrap().len(), first_commits.len());
+            assert_eq!(store.check().unwrap().commits, first_commits.len() as u64);
+            drop(store);
+            let mut store = open(&second, options(index, Some(&others))).unwrap();
+            assert_eq!(store.archive(&second_commits[9], u64::MAX).unwrap(), 2);
+            assert_eq!(store.check().unwrap().commits, second_commits.len() as u64);
+        }
+    }
+}
+
+/// A folder that another disk was mounted over in the middle of a move of one chunk after the other.
+#[test]
+fn a_handle_that_goes_on_moving_sees_that_the_folder_is_a_copys() {
+    let index = Index::Minimal;
+    let (first, commits) = made(index, 9);
+    let second = first.crash(Crash::Process);
+    let (own, mut first_commits) = went_on(&first, 2, index, &commits, 20);
+    let (others, _) = went_on(&second, 3, index, &commits, 30);
+    let mut store = open(&first, options(index, Some(&own))).unwrap();
+    first_commits.push(commit(&mut store, first_commits.last(), 40).unwrap());
+    assert_eq!(store.archive(&first_commits[8], 1).unwrap(), 1);
+    let (name, right) = ("0000-000007.pack", own.bytes("0000-000007.pack").unwrap());
+    let sixth = others.bytes("0000-000006.pack").unwrap();
+    for wrong in [sixth, right[..right.len() - 1].to_vec(), vec![0; right.len()]] {
+        own.damage(name, wrong).unwrap();
+        let error = store.archive(&first_commits[9], 1).unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+        assert!(matches!(error.kind(), Kind::Invalid | Kind::Corrupt), "{error}");
+    }
+    own.damage(name, right).unwrap();
+    assert_eq!(store.archive(&first_commits[9], 1).unwrap(), 1);
+    assert_eq!(store.check().unwrap().commits, first_commits.len() as u64);
+}
