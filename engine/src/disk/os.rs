@@ -243,11 +243,10 @@ impl Disk for OsDisk {
             if cfg!(windows) && mode != Mode::Create && full.is_dir() {
                 return paths::is_folder(&self.shown(path)).with_source(error);
             }
-            // A removed file keeps its name there until the last handle closes, and cannot be opened.
+            // A removed file keeps its name there until the last handle closes.
             if cfg!(windows)
-                && error.kind() == io::ErrorKind::AlreadyExists
-                && with_descriptor(|| fs::File::open(&full)).is_err()
-                && !full.is_dir()
+                && mode == Mode::Create
+                && error.kind() == io::ErrorKind::PermissionDenied
             {
                 return paths::is_open(&self.shown(path)).with_source(error);
             }

@@ -79,8 +79,10 @@ fn tell_of_a_context(disk: &Arc<dyn Disk>, index: Index) -> u32 {
         let mut outcome = tale.act(*act);
         if let (Err(error), ContextAct::Rebuild | ContextAct::Reader) = (&outcome, act) {
             refusals += 1;
-            assert_eq!(error.kind(), Kind::Io, "{error}");
-            assert!(error.to_string().contains("because it is open"), "{error}");
+            let is_held =
+                error.kind() == Kind::Io && error.to_string().contains("because it is open");
+            // Wine says of the name of a removed file that is open that it is there.
+            assert!(is_held || cfg!(windows) && error.kind() == Kind::Exists, "{error}");
             tale.act(ContextAct::CloseReader).unwrap();
             outcome = tale.act(*act);
         }

@@ -39,15 +39,12 @@ fn an_export_that_dies_at_any_call_leaves_no_file_or_the_whole_one_which_is_told
         let outcome = store.export_commit(&commit, &target, FILE);
         acknowledged += u64::from(outcome.is_ok());
         for cut in CUTS {
-            match sim.crash(cut).bytes(FILE) {
-                Ok(found) => {
-                    assert!(found == bytes, "call {n}, {cut:?}");
-                    whole += 1;
-                }
-                Err(_) => {
-                    assert!(outcome.is_err(), "call {n}, {cut:?}: it was acknowledged");
-                    none += 1;
-                }
+            if let Ok(found) = sim.crash(cut).bytes(FILE) {
+                assert!(found == bytes, "call {n}, {cut:?}");
+                whole += 1;
+            } else {
+                assert!(outcome.is_err(), "call {n}, {cut:?}: it was acknowledged");
+                none += 1;
             }
         }
         // The process alone died. Whoever does the same again is told that it is done, or that it was.
