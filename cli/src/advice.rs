@@ -66,6 +66,7 @@ advice! {
     COLLECT_PAUSE = "context collect pause", "CONTEXT";
     TABLE_SHELL = "table shell", "STORE";
     RESTORE = "table restore", "STORE kept t --replace";
+    RESTORE_LIVE = "table restore --live", "STORE kept t";
 }
 
 #[path = "advice/quoting.rs"] // a test takes this file, too

@@ -188,6 +188,16 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     Ok(verdict)
 }
 
+/// What is wrong with what the snapshot `name` of the store in `dir` needs.
+pub fn of_snapshot(dir: &Path, name: &str) -> varvite::Result<Vec<Finding>> {
+    let disk: Arc<dyn Disk> = folder::disk(dir)?;
+    let selection = Selection { snapshots: vec![name.to_owned()], ..Selection::default() };
+    let found = check::check_selected(&disk, &selection, |_| ControlFlow::Continue(()))?;
+    let mut findings: Vec<_> = found.findings.into_iter().map(Finding::from).collect();
+    add_pieces(dir, &mut findings);
+    Ok(findings)
+}
+
 /// What is said where reading goes on from a number and finds nothing: that is no word on what is stored.
 pub fn nothing_from(number: u64) -> Error {
     Error::missing(format!(

@@ -372,6 +372,20 @@ fn whole(text: &str) -> Option<CommitHash> {
 
 /// The only commit whose hash begins with `start`; `Invalid` when there are several.
 fn beginning(store: &Store, start: &str) -> Result<Option<CommitHash>> {
+    let found = beginning_with(store, start)?;
+    if found.len() < 2 {
+        return Ok(found.first().copied());
+    }
+    let names: Vec<_> = found.iter().take(ALIKE).map(|hash| text(hash)).collect();
+    Err(Error::invalid(format!(
+        "{} commits begin with {start}: write more of {}",
+        found.len(),
+        names.join(" or ")
+    )))
+}
+
+/// All commits whose hash begins with `start`; none where that is no beginning of a hash.
+fn beginning_with(store: &Store, start: &str) -> Result<Vec<CommitHash>> {
     // Other words, as "main", are not looked for in the whole log.
     let is_hash =
         start.starts_with(TEXT_START) || start.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -379,7 +393,7 @@ fn beginning(store: &Store, start: &str) -> Result<Option<CommitHash>> {
         || !is_hash
         || !start.bytes().all(|byte| byte.is_ascii_alphanumeric())
     {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let as_hex = start.to_lowercase();
     let mut found = store.log(usize::MAX)?;
@@ -389,15 +403,7 @@ fn beginning(store: &Store, start: &str) -> Result<Option<CommitHash>> {
     });
     found.sort_unstable();
     found.dedup();
-    if found.len() < 2 {
-        return Ok(found.pop());
-    }
-    let names: Vec<_> = found.iter().take(ALIKE).map(|hash| text(hash)).collect();
-    Err(Error::invalid(format!(
-        "{} commits begin with {start}: write more of {}",
-        found.len(),
-        names.join(" or ")
-    )))
+    Ok(found)
 }
 
 /// Refuses names for new branches of the store that mean something else.
@@ -410,9 +416,13 @@ pub fn check_branch_name(store: &Store, name: &str) -> Result<()> {
         "how commits are counted back from, or branches are told apart"
     } else if whole(name).is_some() {
         "the hash of a commit"
-    } else if beginning(store, name).is_ok_and(|found| found.is_none()) {
-        return Ok(());
     } else {
+        let found = beginning_with(store, name).map_err(|error| {
+            error.context(format!("looking whether the hash of a commit begins with \"{name}\""))
+        })?;
+        if found.is_empty() {
+            return Ok(());
+        }
         "how the hash of a commit begins"
     };
     Err(Error::invalid(format!(

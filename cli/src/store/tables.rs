@@ -16,7 +16,7 @@ use varvite::{
 };
 
 use super::folder::{self, Target};
-use crate::advice::{CONTEXT_LOG, PUT, RESTORE};
+use crate::advice::{CONTEXT_LOG, PUT, RESTORE, RESTORE_LIVE};
 use crate::print;
 use crate::progress;
 use crate::system::volume;
@@ -296,7 +296,9 @@ fn restorable_from(
     let listed: Vec<_> = listed.collect();
     let with = listed.iter().filter(|info| info.tables.iter().any(|table| table.name == name));
     let names: Vec<_> = with.map(|info| info.name.as_str()).collect();
-    let advice = format!("snapshots have one ({}), and {RESTORE} makes it live", names.join(", "));
+    // Elsewhere it would be the newest state of a store whose tables are not live.
+    let restore = if is_live(session)? { RESTORE } else { RESTORE_LIVE };
+    let advice = format!("snapshots have one ({}), and {restore} makes it live", names.join(", "));
     Ok((!names.is_empty()).then_some(advice))
 }
 

@@ -151,6 +151,25 @@ impl Ran {
     }
 }
 
+/// What `script` says on a small volume at `$1`, of `size`, with the binary as `$2`; none where no such volume can be had.
+pub fn on_small_volume(mount: &Path, size: &str, script: &str) -> Option<Ran> {
+    let mounts = format!(
+        "cd / && mount -t tmpfs -o size={size} tmpfs \"$1\" || exit 77; echo mounted >&2\n"
+    );
+    let mut shell = Command::new("unshare");
+    shell.args(["-rm", "sh", "-c", &(mounts + script), "sh", text(mount)]);
+    shell.arg(env!("CARGO_BIN_EXE_varvite")).stdin(Stdio::null());
+    let mut probe = Command::new("unshare");
+    let is_there = probe.arg("--version").stdout(Stdio::null()).status().is_ok();
+    let ran = is_there.then(|| finish(shell));
+    // Whatever the script ends with, it began: only what comes before that is no failure.
+    let ran = ran.filter(|ran| ran.err.lines().any(|line| line == "mounted"));
+    if ran.is_none() {
+        eprintln!("skipped: no small file system can be mounted here");
+    }
+    ran
+}
+
 /// A path as an argument.
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("test paths are UTF-8")

@@ -340,6 +340,8 @@ fn what_is_not_there_is_1_in_every_command() {
         "table get STORE t nope --format json",
         "table delete STORE t nope",
         "table delete LIVE t nope nor",
+        "table delete-range STORE t --first x --last z",
+        "table delete-range LIVE t --prefix nope",
         "table diff STORE kept --with CHANGED",
         "context get CONTEXT main a/c",
         "context ls CONTEXT main c",

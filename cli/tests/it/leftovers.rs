@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use tempfile::TempDir;
 
-use crate::binary::{Ran, finish, run, text};
+use crate::binary::{Ran, finish, on_small_volume, run};
 use crate::exits::flip;
 use crate::setups::archive;
 
@@ -69,22 +69,13 @@ fn what_goes_with_a_new_store_is_not_said_to_stay() {
 fn a_full_disk_is_left_empty_and_named() {
     let mount = TempDir::new().unwrap();
     let script = r#"
-        cd / && mount -t tmpfs -o size=16k tmpfs "$1" || exit 77
         for words in "table put $1/s t a b --create" "context create $1/s"; do
             "$2" $words 2>"$1.said"; echo "code $?"; cat "$1.said"; ls "$1"
         done; rm "$1.said"
     "#;
-    let mut shell = std::process::Command::new("unshare");
-    shell.args(["-rm", "sh", "-c", script, "sh", text(mount.path())]);
-    shell.arg(env!("CARGO_BIN_EXE_varvite")).stdin(Stdio::null());
-    let ran = match shell.output() {
-        Ok(output) if ![Some(77), Some(1)].contains(&output.status.code()) => output,
-        _ => {
-            eprintln!("skipped: no small file system can be mounted here");
-            return;
-        }
-    };
-    let out = String::from_utf8(ran.stdout).unwrap();
+    let Some(ran) = on_small_volume(mount.path(), "16k", script) else { return };
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let out = ran.out;
     let lines: Vec<_> = out.lines().collect();
     let [first, said, second, other] = lines[..] else { panic!("something is left: {out}") };
     assert_eq!([first, second], ["code 2", "code 2"], "{out}");
@@ -97,7 +88,6 @@ fn a_full_disk_is_left_empty_and_named() {
 fn a_full_disk_is_told_what_gives_room() {
     let mount = TempDir::new().unwrap();
     let script = r#"
-        cd / && mount -t tmpfs -o size=400k tmpfs "$1" || exit 77
         "$2" table put "$1/s" t a b --create && "$2" table put "$1/s" u a b || exit 3
         cat /dev/zero >"$1/fill" 2>/dev/null
         "$2" table drop "$1/s" u 2>&1; echo "code $?"
@@ -105,17 +95,9 @@ fn a_full_disk_is_told_what_gives_room() {
         "$2" table drop "$1/s" u 2>&1; echo "code $?"
         "$2" table snapshot delete "$1/s" kept; echo "code $?"
     "#;
-    let mut shell = std::process::Command::new("unshare");
-    shell.args(["-rm", "sh", "-c", script, "sh", text(mount.path())]);
-    shell.arg(env!("CARGO_BIN_EXE_varvite")).stdin(Stdio::null());
-    let ran = match shell.output() {
-        Ok(output) if ![Some(77), Some(1)].contains(&output.status.code()) => output,
-        _ => {
-            eprintln!("skipped: no small file system can be mounted here");
-            return;
-        }
-    };
-    let out = String::from_utf8(ran.stdout).unwrap();
+    let Some(ran) = on_small_volume(mount.path(), "400k", script) else { return };
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let out = ran.out;
     let told: Vec<_> = out.lines().filter(|line| line.starts_with("error: ")).collect();
     let [none, one] = told[..] else { panic!("{out}") };
     assert!(none.contains("; free some space and try again; the full volume"), "{none}");

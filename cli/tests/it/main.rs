@@ -69,6 +69,8 @@ mod replay;
 mod sentences;
 /// Stores that several tests begin with.
 mod setups;
+/// One rule for all commands of a kind, and advice that is followed.
+mod siblings;
 /// What was done or found without a word.
 mod silences;
 /// `table`, `check`, `inspect`: stores by hand, sound and damaged.

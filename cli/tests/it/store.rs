@@ -11,7 +11,7 @@ use varvite::disk::os::OsDisk;
 use varvite::raw::format::header::{FileKind, Header};
 use varvite::{Batch, MergeOperator, Session, SessionOptions, SnapshotContent, TableOptions};
 
-use crate::binary::{command, finish, text, varvite};
+use crate::binary::{command, finish, on_small_volume, text, varvite};
 
 /// A store with a table of four fruits.
 fn fruits() -> TempDir {
@@ -525,37 +525,14 @@ fn inspect_outlines_every_file_sound_or_damaged() {
 fn a_full_disk_is_said_and_nothing_is_lost() {
     let mount = TempDir::new().unwrap();
     let script = r#"
-        mount -t tmpfs -o size=3m tmpfs "$1" || exit 77
         "$2" table put "$1" kept a b --create || exit 78
         "$2" bench utxo setup --entries 200000 --dir "$1/bench"; echo "code $?" >&2
         "$2" check "$1" || exit 79
         "$2" table get "$1" kept a
     "#;
-    let mut shell = std::process::Command::new("unshare");
-    shell.args([
-        "-rm",
-        "sh",
-        "-c",
-        script,
-        "sh",
-        text(mount.path()),
-        env!("CARGO_BIN_EXE_varvite"),
-    ]);
-    shell.stdin(Stdio::null());
-    let ran = match shell.output() {
-        Ok(output) if output.status.code() == Some(77) || output.status.code() == Some(1) => {
-            eprintln!("skipped: no small file system can be mounted here");
-            return;
-        }
-        Err(_) => {
-            eprintln!("skipped: there is no unshare");
-            return;
-        }
-        Ok(output) => output,
-    };
-    let (out, err) =
-        (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap());
-    assert_eq!(ran.status.code(), Some(0), "{out}\n{err}");
+    let Some(ran) = on_small_volume(mount.path(), "3m", script) else { return };
+    let (out, err) = (ran.out, ran.err);
+    assert_eq!(ran.code, 0, "{out}\n{err}");
     assert!(
         err.contains("error: ") && err.contains("free some space") && err.contains("code 2"),
         "{err}"

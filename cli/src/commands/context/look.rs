@@ -198,18 +198,27 @@ fn no_list(why: &str, format: Format) -> Outcome {
     Ok(Verdict::No)
 }
 
-/// The newest commits, and the damage that keeps the others from being listed.
-fn newest(store: &Store, most: usize) -> Result<(Vec<CommitHash>, Option<Error>)> {
-    let damage = match store.log(most) {
+/// Whether commits before one cannot be read: they are damaged, or in a lower folder that was not given.
+fn hides_others(error: &Error) -> bool {
+    matches!(error.kind(), varvite::Kind::Corrupt | varvite::Kind::Missing)
+}
+
+/// The newest commits that `list` gives, of which it takes the number, and what keeps the others from being listed.
+fn newest<T>(
+    store: &Store,
+    most: usize,
+    list: impl Fn(usize) -> Result<Vec<T>>,
+) -> Result<(Vec<T>, Option<Error>)> {
+    let damage = match list(most) {
         Ok(commits) => return Ok((commits, None)),
-        Err(error) if error.kind() == varvite::Kind::Corrupt => error,
+        Err(error) if hides_others(&error) => error,
         Err(error) => return Err(error),
     };
     let total = usize::try_from(store.stats().commits).unwrap_or(usize::MAX);
     let (mut commits, mut beyond) = (Vec::new(), most.min(total).saturating_add(1));
     while commits.len() + 1 < beyond {
         let middle = commits.len().midpoint(beyond);
-        match store.log(middle) {
+        match list(middle) {
             Ok(more) if more.len() < middle => return Ok((more, Some(damage))),
             Ok(more) => commits = more,
             Err(_) => beyond = middle,
@@ -229,9 +238,11 @@ fn chosen(arguments: &Log) -> Result<(Vec<Commit>, Option<Error>)> {
     let most = if chooses { usize::MAX } else { arguments.limit };
     let mut listed: Box<dyn Iterator<Item = Result<Commit>>> = if let Some(name) = &arguments.branch
     {
-        Box::new(store.history(&[commit(&store, name)?], most)?.into_iter().map(Ok))
+        let head = [commit(&store, name)?];
+        let (found, damage) = newest(&store, most, |most| store.history(&head, most))?;
+        Box::new(found.into_iter().map(Ok).chain(damage.map(Err)))
     } else {
-        let (hashes, damage) = newest(&store, most)?;
+        let (hashes, damage) = newest(&store, most, |most| store.log(most))?;
         let read = hashes.into_iter().map(|hash| store.commit_info(&hash));
         Box::new(read.chain(damage.map(Err)))
     };
@@ -242,9 +253,7 @@ fn chosen(arguments: &Log) -> Result<(Vec<Commit>, Option<Error>)> {
         && let Some(commit) = listed.next()
     {
         let commit = match commit {
-            Err(error) if error.kind() == varvite::Kind::Corrupt => {
-                return Ok((commits, Some(error)));
-            }
+            Err(error) if hides_others(&error) => return Ok((commits, Some(error))),
             commit => commit?,
         };
         read += 1;
@@ -434,7 +443,7 @@ pub fn draw(arguments: &Drawing, format: Format) -> Outcome {
         Err(why) => return no_list(&why, format),
     };
     let notation = place.notation();
-    let mut failed = None;
+    let (mut failed, mut drawn) = (None, 0);
     let outcome =
         tree.fold::<&[u8]>(&[], Some(Depth::Le(arguments.depth)), Order::Sorted, |path, tree| {
             let Some(name) = path.last() else { return Ok(()) };
@@ -455,9 +464,10 @@ pub fn draw(arguments: &Drawing, format: Format) -> Outcome {
                     format!("{}\t{what}", steps.join("/"))
                 })
             };
+            drawn += 1;
             unless(said, &mut failed)
         });
-    ended(outcome, failed)?;
+    ended(outcome.map_err(|error| reached(error, "directories and values", drawn)), failed)?;
     Ok(Verdict::Yes)
 }
 
@@ -511,7 +521,7 @@ pub fn du(place: &Place, format: Format) -> Outcome {
     let mut rows: Vec<(Vec<u8>, u64, u64)> = Vec::new();
     let mut bar = Progress::endless("values", Unit::Items);
     let mut passed = 0;
-    tree.fold::<&[u8]>(&[], Some(Depth::Ge(1)), Order::Sorted, |path, tree| {
+    let outcome = tree.fold::<&[u8]>(&[], Some(Depth::Ge(1)), Order::Sorted, |path, tree| {
         if path.len() == 1 {
             rows.push((path[0].clone(), 0, 0));
         }
@@ -523,8 +533,13 @@ pub fn du(place: &Place, format: Format) -> Outcome {
             bar.set(passed);
         }
         Ok(())
-    })?;
+    });
     bar.finish();
+    let damage = outcome.err().map(|error| {
+        // Of the last one not all was read.
+        rows.pop();
+        reached(error, "children", rows.len() as u64)
+    });
     if format == Format::Json {
         let all: Vec<_> = rows
             .iter()
@@ -535,15 +550,22 @@ pub fn du(place: &Place, format: Format) -> Outcome {
                 })
             })
             .collect();
-        print::json(&all)?;
-        return Ok(Verdict::Yes);
+        let Some(damage) = damage else {
+            print::json(&all)?;
+            return Ok(Verdict::Yes);
+        };
+        all.into_iter().try_for_each(records::item)?;
+        return Err(damage.into());
     }
+    let is_empty = rows.is_empty();
     let mut table = print::table(&["name", ">values", ">bytes"]);
     for (name, values, bytes) in rows {
         table.add_row(vec![notation.show_step(&name), print::count(values), print::count(bytes)]);
     }
-    print::line(&table.to_string())?;
-    Ok(Verdict::Yes)
+    if !is_empty || damage.is_none() {
+        print::line(&table.to_string())?;
+    }
+    damage.map_or(Ok(Verdict::Yes), |damage| Err(damage.into()))
 }
 
 /// The columns of `diff`, and of `dump`.
@@ -576,10 +598,10 @@ pub fn differences(
     format: Format,
 ) -> Outcome {
     let most = print::value_bytes(TERMINAL_DIFF, full);
-    let (mut same, mut failed) = (true, None);
+    let (mut told, mut failed) = (0, None);
     records::columns(&DIFF)?;
     let outcome = before.diff(after, |path, change| {
-        same = false;
+        told += 1;
         exit::note(Verdict::No);
         let (sign, old, new) = match &change {
             Change::Added(new) => ('+', None, Some(new)),
@@ -609,15 +631,15 @@ pub fn differences(
         };
         unless(said, &mut failed)
     });
-    ended(outcome, failed)?;
-    Ok(Verdict::found(same))
+    ended(outcome.map_err(|error| reached(error, "differences", told)), failed)?;
+    Ok(Verdict::found(told == 0))
 }
 
 /// Runs `dump`.
 pub fn dump(arguments: &Dump) -> Outcome {
     let store = arguments.folder.open()?;
     let tree = store.checkout(&commit(&store, &arguments.commit)?)?;
-    let mut failed = None;
+    let (mut failed, mut dumped) = (None, 0);
     records::columns(&DUMP)?;
     let outcome = tree.fold::<&[u8]>(&[], None, Order::Sorted, |path, tree| {
         if let Some(value) = tree.to_value()? {
@@ -629,12 +651,21 @@ pub fn dump(arguments: &Dump) -> Outcome {
                 // What `load` reads is no longer than it must be.
                 record = json!({"path": record["path"], "value": hex::encode(&value)});
             }
+            dumped += 1;
             return unless(records::record(record), &mut failed);
         }
         Ok(())
     });
-    ended(outcome, failed)?;
+    ended(outcome.map_err(|error| reached(error, "values", dumped)), failed)?;
     Ok(Verdict::Yes)
+}
+
+/// Damage with how many `what` came before it.
+fn reached(error: Error, what: &str, count: u64) -> Error {
+    if error.kind() != varvite::Kind::Corrupt {
+        return error;
+    }
+    Error::new(varvite::Kind::Corrupt, format!("{error}; {what} before it: {count}"))
 }
 
 /// Ends a walk when what was `said` could not be: nobody listens to the rest of it.

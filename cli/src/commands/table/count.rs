@@ -4,14 +4,12 @@ use clap::Args;
 use serde_json::json;
 
 use super::from::From;
-use super::range::{KeyRange, as_slice, bounds};
+use super::range::{KeyRange, bounds};
+use super::reader::count_keys;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::text::Notation;
-
-/// Entries between two looks at how far it is.
-const LOOK: u64 = 4096;
 
 /// Count the keys of a table or of a range, exactly, by reading them
 #[derive(Debug, Args)]
@@ -27,14 +25,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let (lower, upper) = bounds(&arguments.range, Notation::new(arguments.range.hex))?;
     let (_session, table) = arguments.from.open()?;
     let mut bar = Progress::endless("counting", Unit::Items);
-    let mut cursor = table.cursor(as_slice(&lower), as_slice(&upper))?;
-    let mut count = 0;
-    while cursor.next_key()?.is_some() {
-        count += 1;
-        if count % LOOK == 0 {
-            bar.set(count);
-        }
-    }
+    let count = count_keys(&table, &lower, &upper, |count| bar.set(count))?;
     bar.finish();
     match format {
         Format::Json => print::json(&json!({ "table": arguments.from.table, "keys": count }))?,

@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use clap::Args;
 use varvite::table::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use varvite::{Batch, Error, Kind, Loader, Lookups, Result, Session, Table, TableOptions, Value};
+use varvite::{
+    Batch, Error, Kind, Loader, Lookups, MergeOperator, Result, Session, Table, TableOptions, Value,
+};
 
 use super::change::{Change, Making, built_in};
 use crate::exit::{Outcome, Verdict};
@@ -59,6 +61,27 @@ pub struct Arguments {
     into: bool,
 }
 
+impl Arguments {
+    /// What has to be left out where the table is there, as far as it is given.
+    fn without_what_makes(&self) -> String {
+        let given = [
+            (self.sorting.sort, "--sort"),
+            (self.making.create, "--create"),
+            (self.making.live, "--live"),
+            (self.operator.is_some(), "--operator"),
+            (self.mostly_hit, "--mostly-hit"),
+            (self.blob_min.is_some(), "--blob-min"),
+            (self.compression != CompressionKind::default(), "--compression"),
+        ];
+        let given: Vec<_> = given.iter().filter(|(is, _)| *is).map(|(_, flag)| *flag).collect();
+        match &given[..] {
+            [] => String::new(),
+            [one] => format!(" and without {one}"),
+            [rest @ .., last] => format!(" and without {} and {last}", rest.join(", ")),
+        }
+    }
+}
+
 /// Bytes of keys and values of one update of a table that is there.
 const UPDATE_BYTES: usize = 4 << 20;
 /// Entries between two looks at how far it is.
@@ -100,7 +123,10 @@ fn bar(file: &Path) -> Progress {
 /// Runs `load`.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let start = Instant::now();
-    let mut change = Change::making(&arguments.store, &arguments.making)?;
+    let making = &arguments.making;
+    // A store that is made has no table to put anything into.
+    let making = Making { makes: making.makes && !arguments.into, ..making.clone() };
+    let mut change = Change::making(&arguments.store, &making)?;
     let count = match load(&mut change, arguments) {
         Ok(count) => count,
         Err(error) => {
@@ -185,7 +211,8 @@ fn load(change: &mut Change, arguments: &Arguments) -> Result<u64> {
     if change.has(&arguments.table)? {
         let table = &arguments.table;
         let what = format!(
-            "there is a table {table} already: choose another name, or add to it with --into"
+            "there is a table {table} already: choose another name, or add to it with --into{}",
+            arguments.without_what_makes()
         );
         return Err(Error::new(Kind::Exists, what));
     }
@@ -209,7 +236,7 @@ fn load(change: &mut Change, arguments: &Arguments) -> Result<u64> {
         if entries.is_multiple_of(LOOK) {
             bar.set(bytes.get());
         }
-        check_number(&options, &arguments.table, value)?;
+        check_number(&options, &arguments.table, value, notation)?;
         long.push(key, value, &mut loader).map_err(sortable)
     })?;
     let mut table = loader.finish()?;
@@ -233,22 +260,42 @@ pub struct Filling<'a> {
     table: &'a mut Table,
     batch: Batch,
     bytes: usize,
+    /// How values are written, and shown.
+    notation: Notation,
     /// Entries that are in the table.
     done: u64,
     /// An error says so already, or nothing of it stays.
     is_told: Cell<bool>,
 }
 
-/// `Invalid` when `value` is to be added to numbers and is none.
-pub fn check_number(options: &TableOptions, table: &str, value: &[u8]) -> Result<()> {
-    let adds = options.operator.as_ref().is_some_and(|own| own.name() == "add-u64");
-    if !adds || value.len() == 8 {
+/// Bytes of a value that a message shows.
+const SHOWN_BYTES: usize = 40;
+
+/// `Invalid` when `value` is to be added to numbers and is none: it would join to nothing that anybody reads. Says how
+/// the number is written that was meant.
+pub fn check_number(
+    options: &TableOptions,
+    table: &str,
+    value: &[u8],
+    notation: Notation,
+) -> Result<()> {
+    let adds = MergeOperator::add_u64();
+    let own = options.operator.as_ref().map(MergeOperator::name);
+    if own != Some(adds.name()) || value.len() == 8 {
         return Ok(());
     }
-    Err(Error::invalid(format!(
-        "table {table} adds numbers of 8 bytes, the least first, and one of {} bytes is none",
-        value.len()
-    )))
+    let detail = format!("table {table} adds numbers of 8 bytes, the least first");
+    let typed = |number: u64| notation.show_all(&number.to_le_bytes());
+    let shown = notation.show(&value[..value.len().min(SHOWN_BYTES)]);
+    Err(Error::invalid(match shown.parse() {
+        Ok(number) if value.len() <= SHOWN_BYTES => {
+            format!("{detail}: give {number} as {}", typed(number))
+        }
+        _ => {
+            let more = if value.len() > SHOWN_BYTES { "…" } else { "" };
+            format!("{detail}, and \"{shown}{more}\" is none: {} is 1", typed(1))
+        }
+    }))
 }
 
 /// `Invalid` when no table takes the key.
@@ -264,14 +311,20 @@ fn check_key(key: &[u8]) -> Result<()> {
 
 impl<'a> Filling<'a> {
     /// `stays` where updates of a live table stay when a later one fails, as they do but in a store that goes with it.
-    pub fn new(session: &'a Session, table: &'a mut Table, stays: bool) -> Self {
+    pub fn new(
+        session: &'a Session,
+        table: &'a mut Table,
+        stays: bool,
+        notation: Notation,
+    ) -> Self {
         let is_told = Cell::new(!stays);
-        Filling { session, table, batch: Batch::new(), bytes: 0, done: 0, is_told }
+        Filling { session, table, batch: Batch::new(), bytes: 0, notation, done: 0, is_told }
     }
 
     /// Takes an entry. What fails is to be [told](Filling::told) once it says where it was.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let checked = check_number(self.table.options(), self.table.name(), value);
+        let (options, name) = (self.table.options(), self.table.name());
+        let checked = check_number(options, name, value, self.notation);
         // Here, since an update as a whole does not say which one it was.
         let checked = checked.and_then(|()| check_key(key));
         checked.and_then(|()| self.take(key, value))
@@ -317,12 +370,13 @@ impl<'a> Filling<'a> {
 fn load_into(change: &mut Change, arguments: &Arguments) -> Result<u64> {
     let session = change.session.clone();
     let stays = !change.is_of_new_store();
-    let mut filling = Filling::new(&session, change.existing(&arguments.table)?, stays);
+    let notation = Notation::new(arguments.hex);
+    let mut filling = Filling::new(&session, change.existing(&arguments.table)?, stays, notation);
     let (name, input) = input::open(&arguments.file)?;
     let input = Counted { input, bytes: Rc::default() };
     let bytes = Rc::clone(&input.bytes);
     let (mut bar, mut entries) = (bar(&arguments.file), 0_u64);
-    let count = dump::read(&name, input, Notation::new(arguments.hex), |key, value| {
+    let count = dump::read(&name, input, notation, |key, value| {
         entries += 1;
         if entries.is_multiple_of(LOOK) {
             bar.set(bytes.get());

@@ -11,7 +11,7 @@ use varvite::{Error, Kind, Value};
 use super::follow::COLUMNS;
 use super::from::From;
 use super::range::{KeyRange, bounds};
-use super::reader::Reader;
+use super::reader::{Reader, stopped};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::print::records;
 use crate::print::{self, Format, Output};
@@ -173,27 +173,44 @@ pub fn scan(arguments: &Scan, format: Format) -> Outcome {
     let goes_on = |printed| arguments.limit.is_none_or(|limit| printed < limit);
     if arguments.reverse {
         let mut range = table.range((lower, upper));
-        while goes_on(out.printed) {
-            let Some((key, value)) = range.next_back().transpose()? else { break };
-            out.add(&key, &value)?;
-        }
+        let mut last = None;
+        let ended = loop {
+            if !goes_on(out.printed) {
+                break Ok(());
+            }
+            match range.next_back().transpose() {
+                Ok(Some((key, value))) => {
+                    out.add(&key, &value)?;
+                    last = Some(key);
+                }
+                Ok(None) => break Ok(()),
+                Err(error) if error.kind() == Kind::Corrupt => {
+                    let error = stopped(&table, &error, out.printed, last.as_deref());
+                    let how = "without --reverse, --skip-damaged goes on after it";
+                    break Err(Error::new(Kind::Corrupt, format!("{error}; {how}")));
+                }
+                Err(error) => break Err(error),
+            }
+        };
         out.finish()?;
+        ended?;
         return Ok(Verdict::Yes);
     }
+    let is_all = lower == Bound::Unbounded && upper == Bound::Unbounded;
     let mut reader = Reader::new(&table, lower, upper, arguments.skip_damaged)?;
     let ended = loop {
         if !goes_on(out.printed) {
-            break Ok(());
+            break Ok(false);
         }
         match reader.advance() {
             Ok(true) => out.add(&reader.key, &reader.value)?,
-            Ok(false) => break Ok(()),
+            Ok(false) => break Ok(true),
             Err(error) => break Err(or_skip(error)),
         }
     };
     out.finish()?;
-    ended?;
-    Ok(Verdict::sound(reader.tell(notation, false)?))
+    let is_whole = ended? && is_all;
+    Ok(Verdict::sound(reader.tell(notation, is_whole)?))
 }
 
 /// How what is behind a damage is read all the same.

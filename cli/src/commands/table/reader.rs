@@ -9,10 +9,14 @@ use varvite::table::Cursor;
 use varvite::{Error, Kind, Result, Table};
 
 use super::range::{KeyBound, as_slice};
+use crate::print;
 use crate::text::Notation;
 
 /// Above every key that begins with what stands before it, as far as keys are.
 const ABOVE: [u8; 8] = [0xff; 8];
+
+/// Keys between two looks at how far a count is.
+const LOOK: u64 = 4096;
 
 /// Keys that were left out.
 struct Lost {
@@ -22,6 +26,46 @@ struct Lost {
     /// Whether it is the value of one key, which is `before`.
     is_value: bool,
     detail: String,
+}
+
+/// The error with how much was read before it, the key `last` at the end. Which flag goes on is said by commands that
+/// have one.
+pub fn stopped(table: &Table, error: &Error, count: u64, last: Option<&[u8]>) -> Error {
+    let last =
+        last.map_or(String::new(), |key| format!(", the last one {}", Notation::Text.show(key)));
+    let of = table.stats().map_or(String::new(), |stats| {
+        let (least, most) = (stats.logical_entries_min, stats.logical_entries_max);
+        if least == most {
+            format!(" of {most} in the table")
+        } else {
+            format!(" of {least} to {most} in the table")
+        }
+    });
+    Error::new(Kind::Corrupt, format!("{error}; entries before it: {count}{of}{last}"))
+}
+
+/// How many keys are within the bounds; `tell` is told the number now and then. Damage says how many were before it.
+pub fn count_keys(
+    table: &Table,
+    lower: &KeyBound,
+    upper: &KeyBound,
+    mut tell: impl FnMut(u64),
+) -> Result<u64> {
+    let mut count = 0;
+    let counted = table.cursor(as_slice(lower), as_slice(upper)).and_then(|mut cursor| {
+        while cursor.next_key()?.is_some() {
+            count += 1;
+            if count % LOOK == 0 {
+                tell(count);
+            }
+        }
+        Ok(())
+    });
+    match counted {
+        Ok(()) => Ok(count),
+        Err(error) if error.kind() == Kind::Corrupt => Err(stopped(table, &error, count, None)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads entries in order.
@@ -102,21 +146,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The error, and how much was read before it. Which flag goes on is said by commands that have one.
     fn stopped(&self, error: &Error) -> Error {
         let last = match &self.place {
-            Bound::Excluded(key) => format!(", the last one {}", Notation::Text.show(key)),
-            _ => String::new(),
+            Bound::Excluded(key) => Some(&key[..]),
+            _ => None,
         };
-        let of = self.table.stats().map_or(String::new(), |stats| {
-            let (least, most) = (stats.logical_entries_min, stats.logical_entries_max);
-            if least == most {
-                format!(" of {most} in the table")
-            } else {
-                format!(" of {least} to {most} in the table")
-            }
-        });
-        Error::new(Kind::Corrupt, format!("{error}; entries before it: {}{of}{last}", self.count))
+        stopped(self.table, error, self.count, last)
     }
 
     /// Goes on after what cannot be read.
@@ -226,7 +261,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Says on standard error what was left out; whether nothing was.
+    /// Says on standard error what was left out, and how many entries were printed; whether nothing was left out.
     pub fn tell(&self, notation: Notation, is_whole_table: bool) -> Result<bool> {
         for lost in &self.lost {
             let show = |key: &Option<Vec<u8>>| key.as_ref().map(|key| notation.show(key));
@@ -238,6 +273,9 @@ impl<'a> Reader<'a> {
                 (Some(after), Some(before)) => format!("keys after {after} and before {before}"),
             };
             complain!("left out: {keys}: {}", lost.detail);
+        }
+        if !self.lost.is_empty() && !is_whole_table {
+            complain!("{} printed", print::counted(self.count, "entry", "entries"));
         }
         if !self.lost.is_empty() && is_whole_table {
             let stats = self.table.stats()?;

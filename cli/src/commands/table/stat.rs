@@ -8,6 +8,7 @@ use varvite::table::MergeStats;
 use varvite::{Compression, Result, Table, TableStats};
 
 use super::from::From;
+use super::reader::count_keys;
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
@@ -85,14 +86,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 
 fn count(table: &Table, physical: u64) -> Result<u64> {
     let mut bar = Progress::new("counting", physical, Unit::Items);
-    let mut cursor = table.cursor(Bound::Unbounded, Bound::Unbounded)?;
-    let mut count = 0;
-    while cursor.next_key()?.is_some() {
-        count += 1;
-        if count % 4096 == 0 {
-            bar.set(count);
-        }
-    }
+    let all = Bound::Unbounded;
+    let count = count_keys(table, &all, &all, |count| bar.set(count))?;
     bar.finish();
     Ok(count)
 }

@@ -242,7 +242,7 @@ pub fn drop_table(arguments: &Drop, format: Format) -> Outcome {
 /// Runs `rename`.
 pub fn rename(arguments: &Rename, format: Format) -> Outcome {
     let mut change = Change::open(&arguments.store, &arguments.base)?;
-    change.is_free(&arguments.to)?;
+    change.is_new(&arguments.to)?;
     let renamed = change.existing_as_it_is(&arguments.table)?.duplicate(&arguments.to)?;
     // The new name first: whatever happens in between, nothing is lost.
     change.add(renamed)?;

@@ -36,7 +36,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let name = arguments.snapshot.as_deref();
     let mut change = Change::begin(&arguments.store, &Making::default(), name)?;
-    change.is_free(&arguments.out)?;
+    change.is_new(&arguments.out)?;
     let named = name.map(|name| tables::snapshot_to_pass_on(&change.session, name)).transpose()?;
     if named.is_none() && change.is_live {
         for name in &arguments.tables {
@@ -65,7 +65,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let saved = change.save()?;
     match format {
         Format::Json => {
-            print::json(&serde_json::json!({ "snapshot": saved.head, "union_debt_bytes": debt }))?;
+            print::json(&serde_json::json!({
+                "name": arguments.out, "outcome": "united", "snapshot": saved.head, "union_debt_bytes": debt,
+            }))?;
         }
         Format::Table => {
             let left = if debt == 0 {

@@ -7,20 +7,17 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use varvite::table::VALUE_BYTES_MAX;
-use varvite::{Batch, Error, Kind, MergeOperator, Result, Table};
+use varvite::{Batch, Error, Kind, Result, Table};
 
 use super::change::{Base, Change, Making};
 use super::load::{Filling, check_number};
-use super::range::{KeyRange, as_slice, bounds};
+use super::range::{KeyBound, KeyRange, as_slice, bounds};
 use crate::exit::{Outcome, Verdict};
 use crate::input;
 use crate::print::{self, Format, records};
 use crate::progress::{Progress, Unit};
 use crate::text::Notation;
 use crate::wheel;
-
-/// The number 1 as a person types it.
-const ONE: &str = "\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00";
 
 /// A file of so many bytes is not read into memory whole.
 const STREAMED_BYTES: u64 = (64 << 10) + 1;
@@ -119,7 +116,10 @@ pub fn put(arguments: &Put, format: Format) -> Outcome {
     let operator = arguments.operator.as_deref();
     let put = |change: &mut Change| {
         let table = change.table(&arguments.table, operator, arguments.blob_min)?;
-        check_numbers(table, arguments, notation)?;
+        for value in arguments.pairs.iter().skip(1).step_by(2) {
+            let bytes = notation.parse("value", value)?;
+            check_number(table.options(), &arguments.table, &bytes, notation)?;
+        }
         table.update(&batch)
     };
     if let Err(error) = put(&mut change) {
@@ -127,29 +127,6 @@ pub fn put(arguments: &Put, format: Format) -> Outcome {
         return Err(error.into());
     }
     saved(change, batch.len(), "put", format)
-}
-
-/// `Invalid` when a number that is to be added is none: it would join to nothing that anybody reads.
-fn check_numbers(table: &Table, arguments: &Put, notation: Notation) -> Result<()> {
-    let adds = MergeOperator::add_u64();
-    if table.options().operator.as_ref().map(MergeOperator::name) != Some(adds.name()) {
-        return Ok(());
-    }
-    for value in arguments.pairs.iter().skip(1).step_by(2) {
-        if notation.parse("value", value)?.len() != 8 {
-            let detail = format!("table {} adds numbers of 8 bytes, the least first", table.name());
-            return Err(Error::invalid(match value.parse::<u64>() {
-                Ok(number) => {
-                    format!(
-                        "{detail}: give {number} as {}",
-                        notation.show_all(&number.to_le_bytes())
-                    )
-                }
-                Err(_) => format!("{detail}, and \"{value}\" is none: {ONE} is 1"),
-            }));
-        }
-    }
-    Ok(())
 }
 
 /// Binds keys to values, a line each.
@@ -185,7 +162,7 @@ fn put_each_line(
     let operator = arguments.operator.as_deref();
     let stays = !change.is_of_new_store();
     let table = change.table(&arguments.table, operator, arguments.blob_min)?;
-    let mut filling = Filling::new(&session, table, stays);
+    let mut filling = Filling::new(&session, table, stays, notation);
     let (mut bar, mut line, mut count) = (Progress::endless("putting", Unit::Items), Vec::new(), 0);
     while let Some(text) = input::text_line(&mut input, (&name, count + 1), &mut line)
         .map_err(|error| filling.told(error))?
@@ -240,7 +217,7 @@ fn put_each_file(change: &mut Change, arguments: &Put, notation: Notation) -> Re
         let most = if joins { VALUE_BYTES_MAX as u64 + 1 } else { STREAMED_BYTES };
         let mut start = Vec::new();
         input.by_ref().take(most).read_to_end(&mut start).map_err(|error| failed(&error))?;
-        check_number(table.options(), &arguments.table, &start)?;
+        check_number(table.options(), &arguments.table, &start, Notation::Text)?;
         if joins || (start.len() as u64) < most {
             batch.insert(&key, &start);
             continue;
@@ -316,6 +293,7 @@ pub fn delete(arguments: &Delete, format: Format) -> Outcome {
 /// Runs `delete-range`.
 pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
     let (lower, upper) = bounds(&arguments.range, Notation::new(arguments.range.hex))?;
+    records::columns_of_result(&["snapshot", "found", "why"])?;
     // One without bytes, as of a variable that a script forgot to set, is no bound either.
     let is_open = match &lower {
         Bound::Unbounded => true,
@@ -327,13 +305,42 @@ pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
     }
     let mut change = Change::open(&arguments.store, &arguments.base)?;
     let table = change.existing(&arguments.table)?;
+    if !has_keys(table, &lower, &upper)? {
+        change.give_up();
+        return nothing_in_range(&arguments.table, format);
+    }
     wheel::during("deleting", || table.delete_range(as_slice(&lower), as_slice(&upper)))?;
     let saved = change.save()?;
     match format {
-        Format::Json => print::json(&serde_json::json!({ "snapshot": saved.head }))?,
+        Format::Json => {
+            print::json(&serde_json::json!({ "snapshot": saved.head, "found": true }))?;
+        }
         Format::Table => print::line(&format!("range deleted; {}", saved.text()))?,
     }
     Ok(Verdict::Yes)
+}
+
+/// Whether there is a key within the bounds, or damage, which may hide one and can be deleted.
+fn has_keys(table: &Table, lower: &KeyBound, upper: &KeyBound) -> Result<bool> {
+    let first = table
+        .cursor(as_slice(lower), as_slice(upper))
+        .and_then(|mut cursor| Ok(cursor.next_key()?.is_some()));
+    match first {
+        Err(error) if error.kind() == Kind::Corrupt => Ok(true),
+        first => first,
+    }
+}
+
+/// The answer when a range has no key, so that nothing changes.
+fn nothing_in_range(table: &str, format: Format) -> Outcome {
+    let why = format!("table {table} has no key in that range");
+    match format {
+        Format::Json => {
+            print::json(&serde_json::json!({ "snapshot": null, "found": false, "why": why }))?;
+        }
+        Format::Table => print::line(&format!("{why}; nothing is saved"))?,
+    }
+    Ok(Verdict::No)
 }
 
 fn saved(change: Change, count: usize, done: &str, format: Format) -> Outcome {

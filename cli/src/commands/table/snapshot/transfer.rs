@@ -90,7 +90,7 @@ pub fn import(arguments: &Import, format: Format) -> Outcome {
         (tables::open(&arguments.store, options).map_err(tables::or_create)?, None)
     };
     let checked = tables::check_user_name(new_name);
-    let checked = checked.map_err(|error| Error::invalid(format!("{error}, with --as")));
+    let checked = checked.map_err(|error| Error::invalid(format!("{error} with --as")));
     let moved = checked.and_then(|()| {
         wheel::during("importing", || {
             session.import_snapshot(&source, &name, new_name, verify(arguments.full))
