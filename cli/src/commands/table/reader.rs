@@ -9,7 +9,6 @@ use varvite::table::Cursor;
 use varvite::{Error, Kind, Result, Table};
 
 use super::range::{KeyBound, as_slice};
-use crate::print;
 use crate::text::Notation;
 
 /// Above every key that begins with what stands before it, as far as keys are.
@@ -275,7 +274,7 @@ impl<'a> Reader<'a> {
             complain!("left out: {keys}: {}", lost.detail);
         }
         if !self.lost.is_empty() && !is_whole_table {
-            complain!("{} printed", print::counted(self.count, "entry", "entries"));
+            complain!("{} entries printed", self.count);
         }
         if !self.lost.is_empty() && is_whole_table {
             let stats = self.table.stats()?;
