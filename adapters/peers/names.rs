@@ -216,7 +216,7 @@ fn show(
                     for part in inside.split("pub use ").skip(1) {
                         let mut found = Vec::new();
                         uses(part.split(';').next().unwrap_or(part), "", &mut found);
-                        for it in found {
+                        for it in &found {
                             add(own, others, it, &below, names);
                         }
                     }
@@ -229,7 +229,7 @@ fn show(
             "use" => {
                 let mut found = Vec::new();
                 uses(rest.split(';').next().unwrap_or(rest), "", &mut found);
-                for it in found {
+                for it in &found {
                     add(own, others, it, prefix, names);
                 }
             }

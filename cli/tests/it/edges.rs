@@ -17,7 +17,8 @@ fn no_empty_twin_of_a_table_is_made_live() {
     fs::write(folder.join("dump"), "{\"key\":\"k\",\"value\":\"v\"}\n").unwrap();
     run(folder, "table put T t a b --create").yes();
     for line in ["table create T t --live", "table load T t dump --live"] {
-        let said = run(folder, line).error(2, &["head-0000000001", "`varvite table restore --live`"]);
+        let said =
+            run(folder, line).error(2, &["head-0000000001", "`varvite table restore --live`"]);
         assert!(said.contains("no live table \"t\""), "{said}");
         assert_eq!(run(folder, "table get T t a").yes(), "b\n", "{line}");
     }

@@ -290,10 +290,12 @@ pub fn delete(arguments: &Delete, format: Format) -> Outcome {
     Ok(verdict)
 }
 
+/// The columns of `delete-range`.
+const RANGE_DELETED: [&str; 3] = ["snapshot", "found", "why"];
+
 /// Runs `delete-range`.
 pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
     let (lower, upper) = bounds(&arguments.range, Notation::new(arguments.range.hex))?;
-    records::columns_of_result(&["snapshot", "found", "why"])?;
     // One without bytes, as of a variable that a script forgot to set, is no bound either.
     let is_open = match &lower {
         Bound::Unbounded => true,
@@ -313,6 +315,7 @@ pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
     let saved = change.save()?;
     match format {
         Format::Json => {
+            records::columns_of_result(&RANGE_DELETED)?;
             print::json(&serde_json::json!({ "snapshot": saved.head, "found": true }))?;
         }
         Format::Table => print::line(&format!("range deleted; {}", saved.text()))?,
@@ -336,6 +339,7 @@ fn nothing_in_range(table: &str, format: Format) -> Outcome {
     let why = format!("table {table} has no key in that range");
     match format {
         Format::Json => {
+            records::columns_of_result(&RANGE_DELETED)?;
             print::json(&serde_json::json!({ "snapshot": null, "found": false, "why": why }))?;
         }
         Format::Table => print::line(&format!("{why}; nothing is saved"))?,

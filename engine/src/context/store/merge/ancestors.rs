@@ -321,7 +321,9 @@ impl Store {
             && let Some((_, hash)) = queue.pop()
         {
             let commit = self.info_of(&hash)?;
-            for parent in &commit.parents {
+            // What comes next is looked at only when it is asked for: it may be damaged, or below.
+            let parents = if commits.len() + 1 < limit { &commit.parents[..] } else { &[] };
+            for parent in parents {
                 if seen.insert(*parent)
                     && let Some(ancestry) = self.ancestry(parent)?
                 {
