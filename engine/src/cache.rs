@@ -1,6 +1,6 @@
 //! A cache of pages, bounded in bytes, that several stores share: the one number that bounds memory.
 //!
-//! What stores keep elsewhere (write buffers, filters, indexes, merges) is charged to it, and pages give way: [`Cache::charge`].
+//! What stores keep elsewhere (write buffers, filters, indexes, merges) is charged to it, and pages give way.
 //!
 //! Set-associative: a page's hash chooses one of many small sets, each with its own lock, so that
 //! threads seldom meet, nothing is ever rehashed, and choosing a victim costs the same always. Within
@@ -411,18 +411,6 @@ impl Cache {
     }
 
     /// A charge of nothing yet: memory that is kept elsewhere but shares this budget.
-    ///
-    /// ```
-    /// use varvite::cache::Cache;
-    /// let cache = Cache::new(1 << 20);
-    /// let charge = cache.charge();
-    /// charge.set(1 << 19);
-    /// for page in 0..200 {
-    ///     cache.insert(7, page, &[1; 4096]);
-    /// }
-    /// assert!(cache.stats().bytes + (1 << 19) <= 1 << 20);
-    /// # drop(charge);
-    /// ```
     #[must_use]
     pub(crate) fn charge(self: &Arc<Self>) -> Charge {
         Charge::new(self)

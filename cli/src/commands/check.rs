@@ -193,7 +193,13 @@ pub fn of_snapshot(dir: &Path, name: &str) -> varvite::Result<Vec<Finding>> {
     let disk: Arc<dyn Disk> = folder::disk(dir)?;
     let selection = Selection { snapshots: vec![name.to_owned()], ..Selection::default() };
     let found = check::check_selected(&disk, &selection, |_| ControlFlow::Continue(()))?;
-    let mut findings: Vec<_> = found.findings.into_iter().map(Finding::from).collect();
+    // What live tables alone need is checked with any selection.
+    let needed = found.findings.into_iter().filter(|it| {
+        it.snapshots.iter().any(|snapshot| snapshot == name) || it.live_tables.is_empty()
+    });
+    let is_of_log = |file: &str| file == "checkpoint" || file.starts_with("log/");
+    let needed = needed.filter(|it| !it.snapshots.is_empty() || !is_of_log(&it.file));
+    let mut findings: Vec<_> = needed.map(Finding::from).collect();
     add_pieces(dir, &mut findings);
     Ok(findings)
 }

@@ -271,6 +271,23 @@ fn a_number_is_told_in_the_right_form_however_it_comes() {
     run(folder, "table put S n --files x long").error(2, &["5…\" is none"]);
 }
 
+/// The log of live tables and their checkpoint are no part of a snapshot.
+#[test]
+fn a_snapshot_is_sound_beside_a_damaged_log() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "table put S t a 1 --create --live").yes();
+    run(folder, "table snapshot create S kept --live").yes();
+    run(folder, "table put S t b 2").yes();
+    let logs = fs::read_dir(folder.join("S/log")).unwrap().map(|it| it.unwrap().path());
+    for file in logs.chain([folder.join("S/checkpoint")]) {
+        flip(&file, 20);
+    }
+    assert_eq!(run(folder, "check S").code, 3);
+    assert_eq!(run(folder, "table snapshot verify S kept").yes(), "snapshot kept: sound\n");
+    assert_eq!(run(folder, "table get S t a --snapshot kept").yes(), "1\n");
+}
+
 #[test]
 fn a_snapshot_is_verified_to_its_end() {
     let folder = TempDir::new().unwrap();

@@ -111,7 +111,8 @@ pub struct Options {
 const CHUNK_BYTES_MAX: u64 = 1 << 40;
 
 impl Options {
-    /// The same within `bytes` of memory for all that the table of memory in `docs/guide/memory.md` has, and one tree: three tenths
+    /// The same with about `bytes` of memory for what the table of memory in `docs/guide/memory.md` has, and one tree, without the
+    /// 4 MiB of the last batch and a `cache` that is given: three tenths
     /// for objects, an eighth for their hashes, a sixteenth each for pages and the index, an eighth for what a tree holds before
     /// it spills, which takes three times as much for that moment, and a file of hashes as long as this is, at most the
     /// default, which takes a twentieth or for a moment an eighth.

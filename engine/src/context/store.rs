@@ -98,10 +98,9 @@ struct State {
 
 /// A context store. One handle writes; see [`Store::open_read_only`] for the others.
 ///
-/// Errors of every call, beside those that it names: `Io` where the disk fails, `Corrupt` where what is read is damaged,
-/// `Missing` where a file is gone or is in a lower folder that was not given, `Collected` for what a collection took. Of calls
-/// that write: `Invalid` on a handle to read, `Poisoned` after a sync that failed; of another error nothing is changed, and the
-/// call may be made again.
+/// Errors of every call, beside those that it names: `Io` where the disk fails, `Corrupt` where what is read is damaged or its
+/// file gone, `Missing` where it is in a lower folder that was not given, `Collected` for what a collection took. Of calls that
+/// write: `Invalid` on a handle to read, `Poisoned` after a sync that failed; after another error the call may be made again.
 ///
 /// ```
 /// use varvite::context::{CommitInfo, Configuration, Options, Store, Tree};

@@ -49,8 +49,8 @@ pub enum Kind {
 
 /// A versioned tree of values: a handle to one state, cheap to clone.
 ///
-/// Every call may read what is not in memory, and fails then as a read does: `Io`, `Corrupt` where an object is damaged, `Missing`
-/// where its file is gone or is in a lower folder that was not given, `Collected` where a collection took it, and `Hidden` in a tree
+/// Every call may read what is not in memory, and fails then as a read does: `Io`, `Corrupt` where an object is damaged or its file
+/// gone, `Missing` where it is in a lower folder that was not given, `Collected` where a collection took it, and `Hidden` in a tree
 /// made of a proof that does not show it. A change that fails changes nothing.
 ///
 /// ```
