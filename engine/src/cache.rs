@@ -154,11 +154,16 @@ pub struct CacheStats {
 /// A page that is found is returned as a counted handle, so that no lock is held while it is used.
 ///
 /// ```
+/// use std::sync::Arc;
 /// use varvite::cache::Cache;
-/// let cache = Cache::new(1 << 20);
-/// assert!(cache.get(7, 0).is_none());
-/// cache.insert(7, 0, &[1; 4096]);
-/// assert_eq!(cache.get(7, 0).expect("it was just inserted")[9], 1);
+/// use varvite::context::Options;
+///
+/// // One budget for two stores.
+/// let cache = Cache::new(64 << 20);
+/// let store = || Options { cache: Some(Arc::clone(&cache)), ..Options::default() };
+/// let (one, other) = (store(), store());
+/// assert_eq!(cache.budget_bytes(), 64 << 20);
+/// # drop((one, other));
 /// ```
 pub struct Cache {
     sets: Box<[Slot]>,
