@@ -15,7 +15,7 @@ pub mod summary;
 mod walks;
 
 pub use by_block::BlockTime;
-pub use compare::{Change, Comparison, compare};
+pub use compare::{Change, Comparison, Only, compare};
 pub use outcome::{ActionTime, Outcome};
 pub use page::{comparison_page, summary_page};
 pub use replay::Replay;

@@ -37,7 +37,7 @@ pub fn seeded(seed: u32, name: &[u8]) -> u32 {
 /// digest has no more, as at a depth that damaged data say.
 #[must_use]
 pub fn bits(digest: &Hash, depth: u32, width: u32) -> u32 {
-    let Some(first) = depth.checked_mul(width).filter(|first| width <= 10 && first + width <= 256)
+    let Some(first) = depth.checked_mul(width).filter(|first| width <= 10 && *first <= 256 - width)
     else {
         return u32::MAX;
     };
@@ -73,5 +73,8 @@ mod tests {
         assert_eq!(bits(&digest, 0, 5), 0b10100);
         assert_eq!(bits(&digest, 1, 5), 0b11011);
         assert_eq!(bits(&digest, 0, 10), 0b10_1001_1011);
+        assert_eq!(bits(&digest, 32, 8), u32::MAX);
+        assert_eq!(bits(&digest, u32::MAX / 5, 5), u32::MAX);
+        assert_eq!(bits(&digest, u32::MAX, 1), u32::MAX);
     }
 }

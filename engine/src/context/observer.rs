@@ -42,7 +42,7 @@ pub enum Operation {
     AddTree,
     /// `Tree::remove`
     Remove,
-    /// `Tree::hash` and `Tree::equal`
+    /// `Tree::hash`, `Store::hash` and `Tree::equal`: what a commit or a merge hashes is part of that.
     Hash,
     /// Part of a working tree written out because it outgrew its memory, inside of a change.
     Spill,

@@ -559,12 +559,18 @@ impl Tree {
     /// The hash: that of the value, or of the directory as Tezos defines it. Hashes what changed
     /// since the last call, and reads the hashes of its stored siblings.
     pub fn hash(&self) -> Result<TreeHash> {
+        let _span = self.span::<&[u8]>(Operation::Hash, &[]);
+        self.inner_hash()
+    }
+
+    /// [`Tree::hash`] as part of a call that an observer is told of: it counts there. A recorder writes it
+    /// down, one deeper.
+    pub(in crate::context) fn inner_hash(&self) -> Result<TreeHash> {
         let answer = |hash: &TreeHash| Answer::Hash(**hash);
         trace::inner_call(self.traced.as_ref(), Action::Hash, |to| to, answer, || self.root_hash())
     }
 
     fn root_hash(&self) -> Result<TreeHash> {
-        let _span = self.span::<&[u8]>(Operation::Hash, &[]);
         let hash = match &self.root {
             Slot::Node(_) if self.directories().settles_late() => {
                 let mut root = self.root.clone();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::summary::Summary;
+use super::summary::{Row, Summary};
 
 /// Runs beside each other.
 #[derive(Clone, Debug, Serialize)]
@@ -15,6 +15,8 @@ pub struct Comparison {
     pub worse: Vec<Change>,
     /// What is faster.
     pub better: Vec<Change>,
+    /// Actions that the first run or the other one did not call: they are neither faster nor slower.
+    pub only: Vec<Only>,
 }
 
 /// A figure of a run beside that of the first.
@@ -34,6 +36,21 @@ pub struct Change {
     pub ratio: f64,
 }
 
+/// An action that one of two runs called and the other did not, as an engine that only reads makes no commit.
+#[derive(Clone, Debug, Serialize)]
+pub struct Only {
+    /// The run that is beside the first.
+    pub run: String,
+    /// Whether it is the first that called it.
+    pub is_first: bool,
+    /// Which action.
+    pub action: &'static str,
+    /// How often.
+    pub calls: u64,
+    /// Time in all of them.
+    pub total_ms: f64,
+}
+
 /// A change that is told of: a twentieth.
 const LEAST: f64 = 1.05;
 
@@ -43,10 +60,11 @@ const CALLS_MIN: u64 = 20;
 /// Compares runs with the first.
 #[must_use]
 pub fn compare(runs: Vec<Summary>) -> Comparison {
-    let mut changes = Vec::new();
+    let (mut changes, mut only) = (Vec::new(), Vec::new());
     if let Some((first, others)) = runs.split_first() {
         for other in others {
             add_changes(first, other, &mut changes);
+            add_only(first, other, &mut only);
         }
     }
     let (mut worse, mut better): (Vec<_>, Vec<_>) =
@@ -55,7 +73,7 @@ pub fn compare(runs: Vec<Summary>) -> Comparison {
     better.retain(|change| change.ratio <= 1.0 / LEAST);
     worse.sort_by(|left, right| right.ratio.total_cmp(&left.ratio));
     better.sort_by(|left, right| left.ratio.total_cmp(&right.ratio));
-    Comparison { runs, worse, better }
+    Comparison { runs, worse, better, only }
 }
 
 fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
@@ -84,16 +102,10 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
     let rows = [(&first.actions, &this.actions), (&first.prefixes, &this.prefixes)];
     for (firsts, these) in rows {
         for row in firsts {
-            let same =
-                |it: &&super::summary::Row| it.action == row.action && it.prefix == row.prefix;
+            let same = |it: &&Row| it.action == row.action && it.prefix == row.prefix;
             // Prefixes are the most frequent ones of each run: one that is not there may be among the others.
             let is_action = row.prefix.is_empty();
-            let Some(other) = these.iter().find(same) else {
-                if is_action {
-                    add(row.action, "total ms", row.total_ms, 0.0);
-                }
-                continue;
-            };
+            let Some(other) = these.iter().find(same) else { continue };
             if row.calls.min(other.calls) < CALLS_MIN {
                 continue;
             }
@@ -107,11 +119,6 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
             }
         }
     }
-    for row in &this.actions {
-        if first.actions.iter().all(|it| it.action != row.action) {
-            add(row.action, "total ms", 0.0, row.total_ms);
-        }
-    }
     let names: BTreeSet<&String> = first.samples.keys().chain(this.samples.keys()).collect();
     // More transactions are no cost.
     for name in names.into_iter().filter(|it| *it != super::summary::TRANSACTIONS) {
@@ -121,5 +128,18 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
         };
         let used = |run: &Summary| run.samples.get(name).map_or(0, |points| grown(points));
         add(name, "used", used(first) as f64, used(this) as f64);
+    }
+}
+
+fn add_only(first: &Summary, this: &Summary, only: &mut Vec<Only>) {
+    for (is_first, one, other) in [(true, first, this), (false, this, first)] {
+        let is_missing = |row: &&Row| other.actions.iter().all(|it| it.action != row.action);
+        only.extend(one.actions.iter().filter(is_missing).map(|row| Only {
+            run: this.name.clone(),
+            is_first,
+            action: row.action,
+            calls: row.calls,
+            total_ms: row.total_ms,
+        }));
     }
 }

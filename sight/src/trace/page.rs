@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::compare::{Change, Comparison};
+use super::compare::{Change, Comparison, Only};
 use super::plot::{Chart, Line, Scale, escaped, short};
 use super::summary::{Row, Summary};
 
@@ -78,6 +78,7 @@ pub fn comparison_page(comparison: &Comparison) -> String {
     body.push_str(&changes(&comparison.worse));
     body.push_str("<h2>What got better</h2>");
     body.push_str(&changes(&comparison.better));
+    body.push_str(&only(&comparison.only));
     body.push_str("<h2>Latency</h2><div class=\"charts\">");
     if let Some(first) = runs.first() {
         for action in first.actions.iter().take(DISTRIBUTIONS) {
@@ -268,6 +269,23 @@ fn worst(summary: &Summary) -> String {
             format!("{:.2}", block.commit_ms),
         ];
         row(&mut text, &block.name, &cells);
+    }
+    text + "</tbody></table></div>"
+}
+
+/// Nothing where every run called the same actions.
+fn only(only: &[Only]) -> String {
+    if only.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "<h2>Called in one of two runs</h2><div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"table\"><table><thead><tr><th>action</th>\
+         <th>beside the first</th><th>called by</th><th>calls</th><th>total ms</th></tr></thead><tbody>",
+    );
+    for it in only.iter().take(ROWS) {
+        let by = if it.is_first { "the first" } else { "this one" };
+        let cells = [it.run.clone(), by.to_owned(), short(it.calls as f64), short(it.total_ms)];
+        row(&mut text, it.action, &cells);
     }
     text + "</tbody></table></div>"
 }

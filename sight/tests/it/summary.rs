@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use varvite::context::{CommitInfo, Options, Store};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::trace::{Recorder, Trace};
@@ -118,8 +119,8 @@ fn calls_are_what_actions_have_and_what_is_loaded_is_no_block() {
     let recording = recording(&[]);
     let recorder = Some(recording.recorder.clone());
     let options = varvite::context::Options { recorder, ..varvite::context::Options::default() };
-    let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
-    let info = varvite::context::CommitInfo::default();
+    let mut store = Store::create(MemoryDisk::seeded(2), options).unwrap();
+    let info = CommitInfo::default();
     recording.recorder.mark("load");
     let mut tree = store.empty_tree();
     for number in 0..10_u8 {
@@ -150,8 +151,8 @@ fn blocks_a_second_are_of_the_time_behind_the_load() {
         let recorder = Some(recording.recorder.clone());
         let options =
             varvite::context::Options { recorder, ..varvite::context::Options::default() };
-        let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
-        let info = varvite::context::CommitInfo::default();
+        let mut store = Store::create(MemoryDisk::seeded(2), options).unwrap();
+        let info = CommitInfo::default();
         let mut tree = store.empty_tree();
         recording.at(begin * SECOND).mark("load");
         tree.add(&["loaded"], b"1").unwrap();
@@ -236,8 +237,8 @@ fn a_block_is_a_point_until_there_are_too_many() {
         let recorder = Some(recording.recorder.clone());
         let options =
             varvite::context::Options { recorder, ..varvite::context::Options::default() };
-        let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
-        let info = varvite::context::CommitInfo::default();
+        let mut store = Store::create(MemoryDisk::seeded(2), options).unwrap();
+        let info = CommitInfo::default();
         let mut tree = store.empty_tree();
         recording.recorder.mark("load");
         tree.add(&["loaded"], b"1").unwrap();
@@ -310,10 +311,10 @@ fn the_longest_is_what_the_longest_took() {
     let recording = recording(&READINGS);
     let recorder = Some(recording.recorder.clone());
     let options = varvite::context::Options { recorder, ..varvite::context::Options::default() };
-    let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
+    let mut store = Store::create(MemoryDisk::seeded(2), options).unwrap();
     let mut tree = store.empty_tree();
     tree.add(&["loaded"], b"1").unwrap();
-    store.commit(&mut tree, &varvite::context::CommitInfo::default()).unwrap();
+    store.commit(&mut tree, &CommitInfo::default()).unwrap();
     drop(tree);
     let summary = recording.summary("run");
     for row in &summary.actions {
@@ -334,11 +335,11 @@ fn a_mark_is_no_block_where_a_load_was_committed() {
     let recording = recording(&[]);
     let recorder = Some(recording.recorder.clone());
     let options = varvite::context::Options { recorder, ..varvite::context::Options::default() };
-    let mut store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
+    let mut store = Store::create(MemoryDisk::seeded(2), options).unwrap();
     recording.at(1_000).mark("load");
     let mut tree = store.empty_tree();
     tree.add(&["loaded"], b"1").unwrap();
-    store.commit(&mut tree, &varvite::context::CommitInfo::default()).unwrap();
+    store.commit(&mut tree, &CommitInfo::default()).unwrap();
     recording.at(2_000).mark("blocks");
     drop(tree);
     let summary = recording.summary("run");
@@ -351,7 +352,7 @@ fn prefixes_that_differ_are_told_apart() {
     let recording = recording(&[]);
     let recorder = Some(recording.recorder.clone());
     let options = varvite::context::Options { recorder, ..varvite::context::Options::default() };
-    let store = varvite::context::Store::create(MemoryDisk::seeded(2), options).unwrap();
+    let store = Store::create(MemoryDisk::seeded(2), options).unwrap();
     let mut tree = store.empty_tree();
     let (long, longer) = ([b'l'; 200], [b'l'; 201]);
     let other = [&long[..199], b"x"].concat();
@@ -414,6 +415,31 @@ fn failures_and_rates_are_compared() {
     assert_eq!(of("failed").map(|it| it.this), Some(failed as f64), "{compared:?}");
 }
 
+/// A run that commits beside one that cannot has not become faster.
+#[test]
+fn what_only_one_run_called_is_neither_faster_nor_slower() {
+    let run = |name: &str, commits: bool| {
+        let recording = recording(&[]);
+        let options = Options { recorder: Some(recording.recorder.clone()), ..Options::default() };
+        let mut store = Store::create(MemoryDisk::seeded(3), options).unwrap();
+        let mut tree = store.empty_tree();
+        tree.add(&["a"], b"1").unwrap();
+        if commits {
+            store.commit(&mut tree, &CommitInfo::default()).unwrap();
+        } else {
+            tree.length::<&str>(&[]).unwrap();
+        }
+        drop((tree, store));
+        recording.summary(name)
+    };
+    let compared = compare(vec![run("writes", true), run("reads", false)]);
+    let only: Vec<_> = compared.only.iter().map(|it| (it.action, it.is_first, it.calls)).collect();
+    assert_eq!(only, [("commit", true, 1), ("length", false, 1)]);
+    let named = |it: &&varvite_sight::trace::Change| it.of == "commit" || it.of == "length";
+    assert!(!compared.worse.iter().chain(&compared.better).any(|it| named(&it)), "{compared:?}");
+    assert!(comparison_page(&compared).contains("Called in one of two runs"));
+}
+
 #[test]
 fn strangers_names_take_a_bounded_part_of_a_summary() {
     let recording = recording(&[]);
@@ -429,7 +455,7 @@ fn strangers_names_take_a_bounded_part_of_a_summary() {
         recorder: Some(recording.recorder.clone()),
         ..varvite::context::Options::default()
     };
-    let store = varvite::context::Store::create(MemoryDisk::seeded(3), store).unwrap();
+    let store = Store::create(MemoryDisk::seeded(3), store).unwrap();
     let mut tree = store.empty_tree();
     tree.add(&["ü".repeat(4_000).as_bytes(), b"\xff\xfe", b"x"], b"value").unwrap();
     drop(tree);

@@ -220,5 +220,16 @@ fn show(comparison: &Comparison) -> std::io::Result<()> {
     };
     comparison.worse.iter().take(20).for_each(|change| table.add_row(row("worse", change)));
     comparison.better.iter().take(10).for_each(|change| table.add_row(row("better", change)));
+    print::line(&table.to_string())?;
+    if comparison.only.is_empty() {
+        return Ok(());
+    }
+    let mut table = print::table(&["run", "action", "called by", ">calls", ">total ms"]);
+    for it in &comparison.only {
+        let by = if it.is_first { "the first only" } else { "this one only" };
+        let figures = [it.calls.to_string(), format!("{:.1}", it.total_ms)];
+        let cells = [it.run.clone(), it.action.to_owned(), by.to_owned()];
+        table.add_row(cells.into_iter().chain(figures).collect::<Vec<_>>());
+    }
     print::line(&table.to_string())
 }

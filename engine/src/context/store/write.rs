@@ -288,7 +288,7 @@ impl Store {
                 tree.load().map_or_else(|| Arc::clone(&self.pack) as Arc<dyn Load>, Arc::clone);
             tree.set_root(load, Slot::Node(root));
         }
-        let tree_hash = tree.hash()?;
+        let tree_hash = tree.inner_hash()?;
         let commit_hash = info.hash(&tree_hash);
         let found = self.find_commit(&commit_hash)?;
         if let Some(offset) = found.filter(|offset| tip.stays_for_good(*offset)) {

@@ -209,7 +209,7 @@ impl Tree {
         if self.alike(other, Some(a), Some(b))? {
             return Ok(true);
         }
-        Ok(self.at(a.clone()).hash()? == other.at(b.clone()).hash()?)
+        Ok(self.at(a.clone()).inner_hash()? == other.at(b.clone()).inner_hash()?)
     }
 }
 
