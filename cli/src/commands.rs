@@ -7,6 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::{self, Outcome};
 use crate::print::{Output, records};
+use crate::store::context::Folder;
 use crate::{progress, words};
 
 mod backup;
@@ -88,10 +89,10 @@ fn run_now(arguments: Arguments) -> Outcome {
         Command::Replay(command) => replay::run(command, format),
         Command::Bench(command) => bench::run(command, format),
         Command::Table(table::Command::Shell(arguments)) => {
-            shell::run(Face::Table, &arguments, output, &program())
+            shell::run(Face::Table, &Folder::of(&arguments.store), output, &program())
         }
         Command::Context(context::Command::Shell(arguments)) => {
-            shell::run(Face::Context, &arguments, output, &program())
+            shell::run(Face::Context, &arguments.folder, output, &program())
         }
         Command::Table(command) => table::run(command, format),
         Command::Context(command) => context::run(command, format),

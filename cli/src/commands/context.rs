@@ -3,6 +3,7 @@
 mod archive;
 pub mod check;
 mod collect;
+mod dump;
 mod look;
 mod migrate;
 mod scratch;
@@ -12,9 +13,19 @@ mod write;
 use clap::Subcommand;
 
 use crate::exit::Outcome;
-use crate::flags::Shell;
 use crate::print::Format;
 use crate::store::context::Folder;
+
+/// Take commands line by line, with history and completion: what stands behind the store's name
+///
+/// As in `get main accounts/ann`. `help` lists the commands, `exit` or Ctrl-D ends. What is piped into it is run
+/// too; it ends with the greatest exit code then. The lower folder that is given here, and what is said of a store of
+/// Irmin, hold for every line.
+#[derive(Debug, clap::Args)]
+pub struct Shell {
+    #[command(flatten)]
+    pub folder: Folder,
+}
 
 /// Look into a context store, change it by hand, merge
 #[derive(Debug, Subcommand)]
@@ -34,7 +45,7 @@ pub enum Command {
     /// What changed from one commit to another
     Diff(look::Between),
     /// Print every path and value in order, one JSON object a line
-    Dump(look::Dump),
+    Dump(dump::Dump),
     /// Recompute every hash and look each up in the index
     Check(check::Arguments),
     Create(write::Create),
@@ -70,7 +81,7 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Stat(arguments) => look::stat(&arguments, format),
         Command::Du(arguments) => look::du(&arguments, format),
         Command::Diff(arguments) => look::diff(&arguments, format),
-        Command::Dump(arguments) => look::dump(&arguments),
+        Command::Dump(arguments) => dump::dump(&arguments),
         Command::Check(arguments) => check::run(&arguments, format),
         Command::Create(arguments) => write::create(&arguments, format),
         Command::Put(arguments) => write::put(&arguments, format),

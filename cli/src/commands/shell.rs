@@ -20,7 +20,6 @@ use varvite::{Error, Result, SessionOptions, Verify};
 use super::table::state::State;
 use crate::advice;
 use crate::exit::{Outcome, Verdict};
-use crate::flags::Shell;
 use crate::input;
 use crate::print::Output;
 use crate::print::records;
@@ -67,21 +66,20 @@ impl Program {
 }
 
 /// Runs lines until there are no more.
-pub fn run(face: Face, arguments: &Shell, output: Output, program: &Program) -> Outcome {
-    let store = &arguments.store;
+pub fn run(face: Face, folder: &context::Folder, output: Output, program: &Program) -> Outcome {
     // A store that is none is told at once.
     match face {
-        Face::Table => drop(tables::open_read_only(store, SessionOptions::default())?),
-        Face::Context => drop(context::Folder::of(store).open()?),
+        Face::Table => drop(tables::open_read_only(&folder.store, SessionOptions::default())?),
+        Face::Context => drop(folder.open()?),
     }
-    let session = Lines { face, store, output, program };
+    let session = Lines { face, folder, output, program };
     if io::stdin().is_terminal() { session.typed() } else { session.piped() }
 }
 
 /// A shell that takes lines.
 struct Lines<'a> {
     face: Face,
-    store: &'a Path,
+    folder: &'a context::Folder,
     output: Output,
     program: &'a Program,
 }
@@ -123,7 +121,7 @@ impl Lines<'_> {
             Editor::with_config(config).map_err(|error| failed(&error))?;
         editor.set_helper(Some(Offers {
             face: self.face,
-            store: self.store.to_owned(),
+            folder: self.folder.clone(),
             commands: self.program.of(self.face),
         }));
         let history = history();
@@ -131,7 +129,7 @@ impl Lines<'_> {
             // The first time there is none.
             let _ = editor.load_history(history);
         }
-        let prompt = format!("{}> ", self.store.display());
+        let prompt = format!("{}> ", self.folder.store.display());
         loop {
             match editor.readline(&prompt) {
                 Ok(line) => {
@@ -203,15 +201,32 @@ impl Lines<'_> {
         all.extend(words.iter().map(OsString::from));
         if !is_help {
             let place = all.len() - words.len() + at;
-            all.insert(place, self.store_word());
+            let given = reached.map_or_else(Vec::new, |command| self.given(command, &flags));
+            all.splice(place..place, given.into_iter().chain([self.store_word()]));
         }
         Some((self.program.run)(&all, name, self.output))
     }
 
+    /// What the shell was told of the store, as far as `command` takes it and its line does not say it.
+    fn given(&self, command: &clap::Command, flags: &[&str]) -> Vec<OsString> {
+        let is_said = |flag: &str| flags.iter().any(|word| word.starts_with(flag));
+        let takes = |name: &str| command.get_arguments().any(|it| it.get_long() == Some(name));
+        let mut words = Vec::new();
+        for (name, value) in self.folder.foreign.flags() {
+            let flag = format!("--{name}");
+            if takes(name) && !is_said(&flag) {
+                words.push(flag.into());
+                words.extend(value);
+            }
+        }
+        words
+    }
+
     /// The store as an argument, which is no flag.
     fn store_word(&self) -> OsString {
-        let is_like_a_flag = self.store.as_os_str().as_encoded_bytes().starts_with(b"-");
-        if is_like_a_flag { Path::new(".").join(self.store).into() } else { self.store.into() }
+        let store = &self.folder.store;
+        let is_like_a_flag = store.as_os_str().as_encoded_bytes().starts_with(b"-");
+        if is_like_a_flag { Path::new(".").join(store).into() } else { store.into() }
     }
 }
 
@@ -278,7 +293,7 @@ fn history() -> Option<PathBuf> {
 #[derive(Helper, Hinter, Highlighter, Validator)]
 struct Offers {
     face: Face,
-    store: PathBuf,
+    folder: context::Folder,
     commands: clap::Command,
 }
 
@@ -323,13 +338,14 @@ impl Offers {
             words[count..].iter().filter(|word| !word.starts_with('-')).collect();
         match (self.face, &arguments[..]) {
             (Face::Table, []) => {
-                let session = tables::open_read_only(&self.store, SessionOptions::default())?;
+                let session =
+                    tables::open_read_only(&self.folder.store, SessionOptions::default())?;
                 let state = State::of(&session, None)?;
                 Ok(beginning(state.tables.into_iter().map(|row| row.name), start))
             }
             (Face::Table, [table, ..]) => self.keys(table, start),
             (Face::Context, []) => {
-                let store = context::Folder::of(&self.store).open()?;
+                let store = self.folder.open()?;
                 let branches = store.branches().into_iter();
                 let names = branches.map(|(name, _)| Notation::Text.show(&name));
                 Ok(beginning(names.chain(["last".to_owned()]), start))
@@ -339,7 +355,7 @@ impl Offers {
     }
 
     fn keys(&self, table: &str, start: &str) -> Result<Vec<String>> {
-        let session = tables::open_read_only(&self.store, SessionOptions::default())?;
+        let session = tables::open_read_only(&self.folder.store, SessionOptions::default())?;
         let table = if tables::is_live(&session)? {
             tables::live_table_to_look(&session, table, "")?
         } else {
@@ -357,7 +373,7 @@ impl Offers {
     }
 
     fn steps(&self, commit: &str, start: &str) -> Result<Vec<String>> {
-        let store = context::Folder::of(&self.store).open()?;
+        let store = self.folder.open()?;
         let tree = store.checkout(&context::commit(&store, commit)?)?;
         let (folder, _) = start.rsplit_once('/').unwrap_or_default();
         let path = Notation::Text.path(folder)?;
@@ -437,7 +453,8 @@ mod tests {
         session.save_snapshot("one", content).unwrap();
         drop(table);
         session.close().unwrap();
-        let offers = Offers { face: Face::Table, store, commands: commands() };
+        let offers =
+            Offers { face: Face::Table, folder: context::Folder::of(&store), commands: commands() };
         let offered =
             |line: &str, start: &str| offers.offers(&split(line).unwrap(), start).unwrap();
         assert_eq!(offered("", "delete-"), ["delete-range"]);

@@ -20,7 +20,7 @@ use crate::system::volume;
 use crate::text::Notation;
 
 /// A context, and what the folder of one of Irmin does not say.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Folder {
     /// Folder of the store: one of varvite's, or its lower folder, or one of Irmin (irmin-pack), which are only read
     pub store: PathBuf,
@@ -64,6 +64,18 @@ impl Foreign {
     /// The folder of the lower layer, where one is given.
     pub fn lower(&self) -> Option<&Path> {
         self.lower.as_deref()
+    }
+
+    /// What was given of it, as flags with their values.
+    pub fn flags(&self) -> Vec<(&'static str, Option<OsString>)> {
+        let (entries, flat) = self.shape;
+        let shape = (self.shape != Foreign::default().shape).then(|| format!("{entries},{flat}"));
+        let mut flags = Vec::new();
+        flags.extend(self.lower.as_ref().map(|lower| ("lower", Some(lower.into()))));
+        flags.extend(shape.map(|shape| ("shape", Some(shape.into()))));
+        flags.extend(self.hash_bits.then_some(("hash-bits", None)));
+        flags.extend(self.trust.then_some(("trust", None)));
+        flags
     }
 
     /// The same for a store beside the one that the lower folder is of.

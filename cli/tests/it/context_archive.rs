@@ -1,5 +1,6 @@
 //! `varvite context archive` and `attach`: two copies of a store, one that keeps all and one that collects.
 
+use std::io::Write;
 use std::process::Stdio;
 
 use tempfile::TempDir;
@@ -32,6 +33,16 @@ fn a_store_that_has_collected_takes_its_history_from_the_folder_of_a_copy() {
     varvite(&["context", "collect", "run", &roller, "--keep", "2"]).yes();
     varvite(&["context", "get", &roller, "main~4", "accounts/a"]).error(2, &["collected"]);
     archive(&["--keep", "3"]);
+    // What can be read is listed before the refusal.
+    let log = ["context", "log", &keeper, "--path", "accounts/a", "--format", "jsonl"];
+    let listed = varvite(&log);
+    assert_eq!(listed.code, 2, "{listed:?}");
+    assert!(listed.err.contains("--lower"), "{listed:?}");
+    let lines = |out: &str| out.lines().filter(|line| line.contains("\"tree_hash\"")).count();
+    assert!((1..5).contains(&lines(&listed.out)), "{listed:?}");
+    let all = varvite(&[&log[..], &below].concat()).yes();
+    assert_eq!(lines(&all), 5, "{all}");
+    assert!(all.starts_with(listed.out.lines().next().unwrap()), "{all}");
     let attach = ["context", "attach", &roller, &lower, "--format", "json"];
     // Not yet all that it has collected.
     varvite(&attach).error(2, &["context snapshot import", "is not in"]);
@@ -43,6 +54,16 @@ fn a_store_that_has_collected_takes_its_history_from_the_folder_of_a_copy() {
     let get = ["context", "get", &roller, "main~4", "accounts/a"];
     varvite(&get).error(2, &["--lower"]);
     assert_eq!(varvite(&[&get[..], &below].concat()).yes(), "v\n");
+    let shell = |more: &[&str]| {
+        let mut shell = command(&[&["context", "shell", &roller], more].concat());
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut shell = shell.spawn().unwrap();
+        shell.stdin.take().unwrap().write_all(b"get main~4 accounts/a\nbranch list\n").unwrap();
+        shell.wait_with_output().unwrap()
+    };
+    let (with, without) = (shell(&below), shell(&[]));
+    assert!(with.status.success() && with.stdout.starts_with(b"v\n"), "{with:?}");
+    assert!(!without.status.success() && !without.stdout.starts_with(b"v\n"), "{without:?}");
     put(&roller, 7, &below);
     varvite(&[&["context", "check", &roller], &below[..]].concat()).yes();
     let again = ["context", "check", &roller, "--rebuild-index"];

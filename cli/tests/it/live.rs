@@ -393,7 +393,8 @@ fn a_number_that_is_to_be_added_is_given_as_bytes() {
     let put = ["put", dir, "t", "--create", "--operator", "add-u64"];
     let five = "\\x05\\x00\\x00\\x00\\x00\\x00\\x00\\x00";
     table(&[&put[..], &["x", "5"]].concat()).error(2, &["8 bytes", &format!("give 5 as {five}")]);
-    table(&[&put[..], &["78", "05", "--hex"]].concat()).error(2, &["give 5 as 0500000000000000"]);
+    table(&[&put[..], &["78", "05", "--hex"]].concat())
+        .error(2, &["give 0x05 as 0500000000000000"]);
     table(&[&put[..], &["x", "five"]].concat()).error(2, &["\"five\" is none"]);
     assert!(fs::read_dir(dir).unwrap().next().is_none(), "no store was left");
     table(&[&put[..], &["x", five]].concat()).yes();

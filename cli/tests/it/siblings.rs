@@ -232,7 +232,7 @@ fn every_walk_of_a_context_says_how_far_it_came() {
     let value = bytes.windows(200).position(|window| window.iter().all(|byte| *byte == b'd'));
     flip(&chunk, value.unwrap() + 100);
     for (line, lines, told) in [
-        ("context dump c main", 3, "values before it: 3"),
+        ("context dump c main", 3, "values before it: 3; --skip-damaged goes on after it"),
         ("context tree c main", 7, "directories and values before it: 7"),
         ("context du c main", 3, "children before it: 3"),
         ("context diff c main~5 main", 3, "differences before it: 3"),
@@ -243,6 +243,24 @@ fn every_walk_of_a_context_says_how_far_it_came() {
         if !line.contains("dump") {
             assert_eq!(run(folder, &format!("{line} --format json")).code, 3, "{line}");
         }
+    }
+    let rest = run(folder, "context dump c main --skip-damaged");
+    assert_eq!((rest.code, rest.out.lines().count()), (3, 5), "{rest:?}");
+    assert!(
+        rest.err.contains("left out: d/v: ") && rest.err.ends_with("5 values printed\n"),
+        "{rest:?}"
+    );
+    // Any piece of the store that is damaged: what is left out and what is printed are all that there was.
+    let whole = run(folder, "context dump c main~2").yes();
+    let bytes = fs::read(&chunk).unwrap();
+    for at in (100..bytes.len()).step_by(bytes.len() / 40) {
+        flip(&chunk, at);
+        let rest = run(folder, "context dump c main~2 --skip-damaged");
+        assert!(matches!(rest.code, 0 | 3), "{at}: {rest:?}");
+        let lines = rest.out.lines().filter(|line| whole.contains(line)).count();
+        assert_eq!(lines, rest.out.lines().count(), "{at}: {rest:?}");
+        assert_eq!(rest.code == 0, lines == whole.lines().count(), "{at}: {rest:?}");
+        flip(&chunk, at);
     }
 }
 
@@ -266,7 +284,10 @@ fn a_number_is_told_in_the_right_form_however_it_comes() {
     ] {
         run(folder, &line).error(2, &["table n adds numbers of 8 bytes", five]);
     }
-    run(folder, "table put S n 78 05 --hex").error(2, &["give 5 as 0500000000000000"]);
+    run(folder, "table put S n 78 05 --hex").error(2, &["give 0x05 as 0500000000000000"]);
+    run(folder, "table put S n 78 0100 --hex").error(2, &["give 0x0100 as 0001000000000000"]);
+    run(folder, "table load S n dump --compression none")
+        .error(2, &["--into and without --compression"]);
     run(folder, "table put S n x five").error(2, &["\"five\" is none: \\x01\\x00", "is 1"]);
     run(folder, "table put S n --files x long").error(2, &["5…\" is none"]);
 }

@@ -112,14 +112,6 @@ pub struct Between {
     full: bool,
 }
 
-#[derive(Debug, Args)]
-pub struct Dump {
-    #[command(flatten)]
-    folder: Folder,
-    /// A commit: its hash or how that begins, a branch, or "last"; `~3` behind it goes three back
-    commit: String,
-}
-
 impl Place {
     fn notation(&self) -> Notation {
         self.notations.path()
@@ -264,8 +256,9 @@ fn chosen(arguments: &Log) -> Result<(Vec<Commit>, Option<Error>)> {
             let before = commit.parents.first().map(|parent| at(&store, parent, path));
             Ok(at(&store, &commit.hash, path)? != before.transpose()?.flatten())
         };
-        if is_in_time && path.as_ref().map_or(Ok(true), changed)? {
-            commits.push(commit);
+        match path.as_ref().filter(|_| is_in_time).map_or(Ok(is_in_time), changed) {
+            Err(error) if hides_others(&error) => return Ok((commits, Some(error))),
+            is_asked => commits.extend(is_asked?.then_some(commit)),
         }
     }
     Ok((commits, None))
@@ -580,7 +573,6 @@ const DIFF: [&str; 9] = [
     "after_text",
     "after_hex",
 ];
-const DUMP: [&str; 6] = ["path", "path_text", "path_hex", "value", "value_text", "value_hex"];
 
 /// Runs `diff`.
 pub fn diff(arguments: &Between, format: Format) -> Outcome {
@@ -635,33 +627,8 @@ pub fn differences(
     Ok(Verdict::found(told == 0))
 }
 
-/// Runs `dump`.
-pub fn dump(arguments: &Dump) -> Outcome {
-    let store = arguments.folder.open()?;
-    let tree = store.checkout(&commit(&store, &arguments.commit)?)?;
-    let (mut failed, mut dumped) = (None, 0);
-    records::columns(&DUMP)?;
-    let outcome = tree.fold::<&[u8]>(&[], None, Order::Sorted, |path, tree| {
-        if let Some(value) = tree.to_value()? {
-            let mut record = json!({"path": []});
-            text::put_path(&mut record, path);
-            if records::output() == Output::Csv {
-                text::put(&mut record, "value", Notation::Hex, &value);
-            } else {
-                // What `load` reads is no longer than it must be.
-                record = json!({"path": record["path"], "value": hex::encode(&value)});
-            }
-            dumped += 1;
-            return unless(records::record(record), &mut failed);
-        }
-        Ok(())
-    });
-    ended(outcome.map_err(|error| reached(error, "values", dumped)), failed)?;
-    Ok(Verdict::Yes)
-}
-
 /// Damage with how many `what` came before it.
-fn reached(error: Error, what: &str, count: u64) -> Error {
+pub(super) fn reached(error: Error, what: &str, count: u64) -> Error {
     if error.kind() != varvite::Kind::Corrupt {
         return error;
     }
@@ -669,7 +636,7 @@ fn reached(error: Error, what: &str, count: u64) -> Error {
 }
 
 /// Ends a walk when what was `said` could not be: nobody listens to the rest of it.
-fn unless(said: io::Result<()>, failed: &mut Option<io::Error>) -> Result<()> {
+pub(super) fn unless(said: io::Result<()>, failed: &mut Option<io::Error>) -> Result<()> {
     said.map_err(|error| {
         *failed = Some(error);
         Error::invalid("the output is closed")
@@ -677,6 +644,9 @@ fn unless(said: io::Result<()>, failed: &mut Option<io::Error>) -> Result<()> {
 }
 
 /// How a walk ended: of what could not be said that counts, not how the walk was ended for it.
-fn ended<T>(outcome: Result<T>, failed: Option<io::Error>) -> std::result::Result<T, Failure> {
+pub(super) fn ended<T>(
+    outcome: Result<T>,
+    failed: Option<io::Error>,
+) -> std::result::Result<T, Failure> {
     failed.map_or_else(|| outcome.map_err(Failure::from), |error| Err(error.into()))
 }

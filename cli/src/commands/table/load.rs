@@ -49,9 +49,9 @@ pub struct Arguments {
     /// Values of at least so many bytes go to blob files [default: 65537]
     #[arg(long, value_name = "BYTES")]
     blob_min: Option<u32>,
-    /// Store pages compressed where that saves an eighth: for values that are alike
-    #[arg(long, value_enum, default_value_t)]
-    compression: CompressionKind,
+    /// Store pages compressed where that saves an eighth: for values that are alike [default: none]
+    #[arg(long, value_enum)]
+    compression: Option<CompressionKind>,
     /// Keys and values of JSON lines are hexadecimal
     #[arg(long)]
     hex: bool,
@@ -71,7 +71,7 @@ impl Arguments {
             (self.operator.is_some(), "--operator"),
             (self.mostly_hit, "--mostly-hit"),
             (self.blob_min.is_some(), "--blob-min"),
-            (self.compression != CompressionKind::default(), "--compression"),
+            (self.compression.is_some(), "--compression"),
         ];
         let given: Vec<_> = given.iter().filter(|(is, _)| *is).map(|(_, flag)| *flag).collect();
         match &given[..] {
@@ -220,7 +220,7 @@ fn load(change: &mut Change, arguments: &Arguments) -> Result<u64> {
     let operator = arguments.operator.as_deref().map(built_in).transpose()?;
     let lookups = if arguments.mostly_hit { Lookups::MostlyHit } else { Lookups::Mixed };
     let blob_min_bytes = arguments.blob_min;
-    let compression = arguments.compression.into();
+    let compression = arguments.compression.unwrap_or_default().into();
     let options =
         TableOptions { operator, lookups, blob_min_bytes, compression, ..TableOptions::default() };
     let mut loader =
@@ -287,9 +287,11 @@ pub fn check_number(
     let detail = format!("table {table} adds numbers of 8 bytes, the least first");
     let typed = |number: u64| notation.show_all(&number.to_le_bytes());
     let shown = notation.show(&value[..value.len().min(SHOWN_BYTES)]);
-    Err(Error::invalid(match shown.parse() {
+    // Digits of --hex are those of a number in base 16, the most significant first, as they are written elsewhere.
+    let (prefix, base) = if notation == Notation::Hex { ("0x", 16) } else { ("", 10) };
+    Err(Error::invalid(match u64::from_str_radix(&shown, base) {
         Ok(number) if value.len() <= SHOWN_BYTES => {
-            format!("{detail}: give {number} as {}", typed(number))
+            format!("{detail}: give {prefix}{shown} as {}", typed(number))
         }
         _ => {
             let more = if value.len() > SHOWN_BYTES { "…" } else { "" };

@@ -273,8 +273,12 @@ impl<'a> Reader<'a> {
             };
             complain!("left out: {keys}: {}", lost.detail);
         }
+        let printed = match self.count {
+            1 => "1 entry printed".to_owned(),
+            count => format!("{count} entries printed"),
+        };
         if !self.lost.is_empty() && !is_whole_table {
-            complain!("{} entries printed", self.count);
+            complain!("{printed}");
         }
         if !self.lost.is_empty() && is_whole_table {
             let stats = self.table.stats()?;
@@ -282,7 +286,8 @@ impl<'a> Reader<'a> {
                 .map(|entries| entries.saturating_sub(self.count));
             let missing =
                 if least == most { most.to_string() } else { format!("{least} to {most}") };
-            complain!("{} entries printed; {missing} are missing", self.count);
+            let are = if most == 1 { "is" } else { "are" };
+            complain!("{printed}; {missing} {are} missing");
         }
         Ok(self.lost.is_empty())
     }
