@@ -42,7 +42,7 @@ pub enum Verdict {
     Yes = 0,
     /// No: what was asked for is not there, or what was to hold does not.
     No = 1,
-    /// A line of a shell could not run, and has said why.
+    /// Something could not be done, such as a line of a shell, and has said why.
     Failed = 2,
     /// Something is damaged.
     Damaged = DAMAGED as isize,
@@ -114,6 +114,15 @@ impl From<std::io::Error> for Failure {
         }
         Failure::Output(error)
     }
+}
+
+/// `verdict`, or what kept the recording of the load from being whole, which does not take its result away: it is said, and
+/// the exit code is 2.
+pub fn recorded(outcome: Result<(), Error>, verdict: Verdict) -> Verdict {
+    let Err(error) = outcome else { return verdict };
+    let error = Failure::from(error).error();
+    complain!("error: {}", print::without_control(&error.to_string()));
+    Verdict::Failed
 }
 
 /// The result of a command.

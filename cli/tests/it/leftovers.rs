@@ -538,3 +538,27 @@ fn a_file_that_is_made_is_whole_or_not_there() {
 fn hex(text: &str) -> String {
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// A load outlives the recording of it, and says what it found.
+#[test]
+fn a_full_disk_below_a_trace_leaves_the_report() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let load = "bench context --memory --accounts 2000 --blocks 20";
+    run(folder, &format!("{load} --trace whole")).yes();
+    for line in [
+        &format!("{load} --trace cut"),
+        "trace replay whole --trace cut",
+        "trace replay whole --beside-index always --beside two --beside-trace cut",
+    ] {
+        let ran = limited(folder, &format!("{line} --format json"), 64);
+        assert_eq!(ran.code, 2, "{line}: {ran:?}");
+        assert!(ran.err.contains("cut"), "{line}: {ran:?}");
+        let told = ran.out.contains("\"peak_rss_bytes\"");
+        assert!(told, "{line}: {ran:?}");
+        for left in ["cut", "two"] {
+            let left = folder.join(left);
+            let _ = fs::remove_file(&left).or_else(|_| fs::remove_dir_all(left));
+        }
+    }
+}

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use super::action::Action;
 use super::frame::{Answer, CallHead, Digest, FRAME_BYTES_MAX, HEAD, end_frame};
 use super::frame_builder::FrameBuilder;
-use crate::disk::{Access, Disk, File, Mode, remove_quietly};
+use crate::disk::{Access, Disk, File, Mode, path as paths, remove_quietly};
 use crate::error::{Error, Result};
 use crate::format::header::{FileKind, Header, LENGTH};
 use crate::order::BTreeMap;
@@ -133,6 +133,7 @@ impl Depths {
 /// # Ok::<(), varvite::Error>(())
 /// ```
 pub struct Recorder {
+    disk: Arc<dyn Disk>,
     host: Box<dyn Host>,
     begun_ns: u64,
     handles: AtomicU64,
@@ -275,6 +276,7 @@ impl Recorder {
         }
         MADE.store(true, std::sync::atomic::Ordering::Relaxed);
         Ok(Arc::new(Recorder {
+            disk: Arc::clone(disk),
             begun_ns: host.now_ns(),
             host: Box::new(host),
             handles: AtomicU64::new(1),
@@ -305,7 +307,7 @@ impl Recorder {
         self.end(begun, action, |to| to.bytes(name.as_bytes()).number(number), Answer::Nothing);
     }
 
-    /// Writes what is left and the end, by which readers know that nothing is missing, and syncs the file; returns how many
+    /// Writes what is left and the end, by which readers know that nothing is missing, and syncs the file and its name; returns how many
     /// calls it has. What is called afterwards is recorded too: the first such call takes the end away, and one comes again with
     /// the next `finish`, or when the recorder is dropped. The first error of
     /// the recording, if there was one: nothing is written from there on, so it is an error each time. `Invalid` for a call that takes more than 1 GiB.
@@ -318,8 +320,13 @@ impl Recorder {
             let again = Error::new(kind, format!("{ENDED}{again}"));
             std::mem::replace(&mut writing.outcome, Err(again))?;
         }
-        writing.file.sync()?;
-        Ok(writing.calls)
+        let folder = paths::split(writing.file.path()).0.to_owned();
+        let synced = writing.file.sync().and_then(|()| self.disk.sync_directory(&folder));
+        if let Err(error) = &synced {
+            // The system may have dropped what it could not write: another sync would say that all is there.
+            writing.outcome = Err(Error::new(error.kind(), format!("{ENDED}{}", error.detail())));
+        }
+        synced.map(|()| writing.calls)
     }
 
     /// Begins a call in which others may be made. Where a host's code runs within, [`run`] sees to what it panics.

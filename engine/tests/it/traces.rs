@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use varvite::context::{self, CommitInfo, Configuration, Depth, Index, Order, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
-use varvite::disk::sim::SimDisk;
-use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate, Recorder};
+use varvite::disk::sim::{Crash, Fault, SimDisk};
+use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate, Recorder, Trace};
 use varvite::{
     Batch, Kind, Log, MergeOperator, Observer, OpenSnapshot, OpenTable, Operation, Session,
     SessionOptions, SnapshotContent, TableOptions,
@@ -139,6 +139,30 @@ fn trees_from_elsewhere_are_told() {
     assert_eq!(calls[0].arguments[0], calls[1].arguments[0]);
     assert_eq!(calls[1].arguments[0], calls[2].arguments[0]);
     assert_eq!(calls[1].answer, Answer::Hash(*commit));
+}
+
+/// What was recorded has its name and all of its bytes behind `finish`, and a sync that failed is not forgotten.
+#[test]
+fn what_is_finished_outlives_a_power_cut_and_a_failed_sync_is_told_again() {
+    let sim = SimDisk::new(5);
+    let disk = Arc::clone(&sim) as Arc<dyn Disk>;
+    let recorder = Recorder::create(&disk, "t", clock()).unwrap();
+    recorder.mark("a");
+    recorder.finish().unwrap();
+    let after = sim.crash(Crash::Subset(0)) as Arc<dyn Disk>;
+    let mut trace = Trace::open(&*after, "t").unwrap();
+    assert_eq!(trace.next_call().unwrap().unwrap().action, Action::Mark);
+    // That of the file, and that of its folder.
+    for number in 0..2 {
+        let sim = SimDisk::new(6);
+        let disk = Arc::clone(&sim) as Arc<dyn Disk>;
+        let recorder = Recorder::create(&disk, "t", clock()).unwrap();
+        recorder.mark("a");
+        sim.fail_at(sim.calls().of(Fault::Sync) + 1 + number, Fault::Sync);
+        assert!(recorder.finish().is_err(), "{number}");
+        let again = recorder.finish().unwrap_err();
+        assert!(again.to_string().contains("ended before"), "{again}");
+    }
 }
 
 /// The calls of a store never fail for its recorder: what it is told of a tree may be more than the call needs.

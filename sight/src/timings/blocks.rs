@@ -1,5 +1,7 @@
 //! The time of blocks by action, of which the slowest are kept.
 
+use std::thread::{self, ThreadId};
+
 use varvite::context::hash::{self, Hash};
 
 use super::series::{ACTIONS, ActionId};
@@ -23,7 +25,8 @@ pub struct Blocks {
     /// Calls and nanoseconds.
     actions: [(u64, u64); ACTIONS],
     total_ns: u64,
-    name: Option<Hash>,
+    /// What each thread has committed, which it is told of next.
+    names: Vec<(ThreadId, Hash)>,
     /// The slowest first.
     worst: Vec<Timed>,
 }
@@ -31,7 +34,7 @@ pub struct Blocks {
 impl Blocks {
     pub fn new(worst_max: usize) -> Blocks {
         let (actions, worst) = ([(0, 0); ACTIONS], Vec::new());
-        Blocks { worst_max, ended: 0, actions, total_ns: 0, name: None, worst }
+        Blocks { worst_max, ended: 0, actions, total_ns: 0, names: Vec::new(), worst }
     }
 
     pub fn reset(&mut self) {
@@ -49,12 +52,14 @@ impl Blocks {
 
     /// The block under way is that of `commit`.
     pub fn name(&mut self, commit: &Hash) {
-        self.name = Some(*commit);
+        self.names.push((thread::current().id(), *commit));
     }
 
     /// A commit ended: its block too, unless it wrote nothing.
     pub fn end_commit(&mut self) {
-        if let Some(commit) = self.name.take() {
+        let thread = thread::current().id();
+        if let Some(at) = self.names.iter().position(|(of, _)| *of == thread) {
+            let (_, commit) = self.names.remove(at);
             self.end(hash::to_text(&commit));
         }
     }

@@ -57,6 +57,9 @@ const LEAST: f64 = 1.05;
 /// Calls that a figure needs to count.
 const CALLS_MIN: u64 = 20;
 
+/// What an action with fewer calls takes in all, to be told of: a collection does, an opening does not.
+const RARE_MS: f64 = 10.0;
+
 /// Compares runs with the first.
 #[must_use]
 pub fn compare(runs: Vec<Summary>) -> Comparison {
@@ -98,6 +101,7 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
     if let [Some(one), Some(other)] = rates.map(|it| it.filter(|it| *it > 0.0)) {
         add("transactions", "ms a transaction, by the clock", 1e3 / one, 1e3 / other);
     }
+    add("calls", "in all, ms", first.busy_seconds * 1e3, this.busy_seconds * 1e3);
     add("calls", "failed", first.failed as f64, this.failed as f64);
     let rows = [(&first.actions, &this.actions), (&first.prefixes, &this.prefixes)];
     for (firsts, these) in rows {
@@ -107,6 +111,9 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
             let is_action = row.prefix.is_empty();
             let Some(other) = these.iter().find(same) else { continue };
             if row.calls.min(other.calls) < CALLS_MIN {
+                if is_action && row.total_ms.max(other.total_ms) >= RARE_MS {
+                    add(row.action, "total ms", row.total_ms, other.total_ms);
+                }
                 continue;
             }
             let of = format!("{} {}", row.action, row.prefix);
@@ -118,6 +125,11 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
                 add(of.trim_end(), "max µs", one.max_us, other.max_us);
             }
         }
+    }
+    // Nothing is known of what a run used that did not say it, as of the one beside a replay.
+    let says = |run: &Summary| run.samples.keys().any(|it| *it != super::summary::TRANSACTIONS);
+    if !says(first) || !says(this) {
+        return;
     }
     let names: BTreeSet<&String> = first.samples.keys().chain(this.samples.keys()).collect();
     // More transactions are no cost.

@@ -432,6 +432,10 @@ impl Adding {
                 }
                 return;
             }
+            (Action::Release, [Argument::Handle(handle)]) => {
+                self.tables.remove(handle);
+                return;
+            }
             (Action::Release, _) => return,
             _ => {}
         }

@@ -415,6 +415,41 @@ fn failures_and_rates_are_compared() {
     assert_eq!(of("failed").map(|it| it.this), Some(failed as f64), "{compared:?}");
 }
 
+#[test]
+fn what_a_run_did_not_say_is_no_change_and_a_rare_call_that_takes_long_is_one() {
+    let silent = recording(&[]).summary("run");
+    for runs in [
+        vec![sampled("rss_bytes", [1, 9]), silent.clone()],
+        vec![silent, sampled("rss_bytes", [1, 9])],
+    ] {
+        let compared = compare(runs);
+        let is_of = |it: &&varvite_sight::trace::Change| it.of == "rss_bytes";
+        assert!(
+            !compared.worse.iter().chain(&compared.better).any(|it| is_of(&it)),
+            "{compared:?}"
+        );
+    }
+    // Two opened tables, of which the second run takes a hundred times as long to say that they have no key.
+    let run = |ns: u64| {
+        let times: Vec<u64> = (0..40).map(|it| it * ns).collect();
+        let recording = recording(times.leak());
+        let options = SessionOptions {
+            recorder: Some(recording.recorder.clone()),
+            ..SessionOptions::default()
+        };
+        let session = Session::create(MemoryDisk::seeded(2), options).unwrap();
+        let table = session.create_table("t", TableOptions::default()).unwrap();
+        assert!(table.get(b"k").unwrap().is_none());
+        drop(table);
+        recording.summary("run")
+    };
+    let compared = compare(vec![run(1_000_000), run(100_000_000)]);
+    let total = compared.worse.iter().find(|it| it.of == "get" && it.figure == "total ms");
+    assert!(total.is_some_and(|it| it.ratio > 50.0), "{compared:?}");
+    let all = compared.worse.iter().find(|it| it.of == "calls" && it.figure == "in all, ms");
+    assert!(all.is_some(), "{compared:?}");
+}
+
 /// A run that commits beside one that cannot has not become faster.
 #[test]
 fn what_only_one_run_called_is_neither_faster_nor_slower() {

@@ -19,7 +19,7 @@ use varvite::{Error, Result};
 
 use self::archiving::{Archiver, Lower, MovedChunks};
 use self::collecting::{Collected, Collector};
-use crate::exit::{Outcome, Verdict};
+use crate::exit::{self, Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::sight;
 use crate::store::folder::{Target, temporary};
@@ -130,6 +130,9 @@ pub struct Report {
     pub reader_finds_per_second: f64,
     /// Finds that should have found something.
     pub missing: u64,
+    /// What kept the recording from being whole, which the blocks do not end for.
+    #[serde(skip)]
+    unrecorded: Option<Error>,
     /// Of every action of the blocks, with --timings.
     #[serde(skip_serializing_if = "Option::is_none")]
     timings: Option<varvite_sight::Report>,
@@ -149,10 +152,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         _ => None,
     };
     let folder = arguments.dir.as_deref().or(temporary.as_ref().map(tempfile::TempDir::path));
-    let report = work(arguments, folder)?;
+    let mut report = work(arguments, folder)?;
     let verdict = Verdict::found(report.missing == 0);
     show(&report, format)?;
-    Ok(verdict)
+    Ok(exit::recorded(report.unrecorded.take().map_or(Ok(()), Err), verdict))
 }
 
 /// What the demo runs in `folder`, or in memory, small enough to be over soon; every call is written down in `trace`, if
@@ -179,7 +182,8 @@ pub fn small(folder: Option<&Path>, trace: Option<PathBuf>) -> Result<Report> {
         reader: false,
         sight: sight::Flags { trace, ..sight::Flags::default() },
     };
-    work(&arguments, folder)
+    let mut report = work(&arguments, folder)?;
+    report.unrecorded.take().map_or(Ok(report), Err)
 }
 
 /// The last hash of [`small`], as two other engines computed it.
@@ -279,7 +283,7 @@ fn work_on(
     }
     report.reader_finds_per_second = READER_FINDS as f64 / start.elapsed().as_secs_f64();
     report.missing = workload.missing;
-    tracing.finish()?;
+    report.unrecorded = tracing.finish().err();
     Ok(report)
 }
 
@@ -417,6 +421,7 @@ fn measure(
         timings: seen.timings.map(sight::Observed::report),
         collected: None,
         archived: None,
+        unrecorded: None,
     };
     Ok((report, last, workload))
 }

@@ -14,7 +14,7 @@ use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
 use varvite::{Error, Result};
 
-use crate::exit::{Outcome, Verdict};
+use crate::exit::{self, Outcome, Verdict};
 use crate::input::read_text;
 use crate::print::{self, Format};
 use crate::sight;
@@ -156,7 +156,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let pack_bytes = store.stats().pack_bytes;
     replay.written_bytes += store.stats().written_bytes;
     store.close()?;
-    tracing.finish()?;
+    let recorded = tracing.finish();
     let report = Report {
         blocks,
         resumed,
@@ -174,7 +174,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     };
     let verdict = Verdict::found(report.mismatches == 0);
     show(&report, format)?;
-    Ok(verdict)
+    Ok(exit::recorded(recorded, verdict))
 }
 
 impl Replay {

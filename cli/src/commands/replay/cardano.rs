@@ -18,7 +18,7 @@ use varvite::{
     Table, TableOptions, Values, Verify,
 };
 
-use crate::exit::{Outcome, Verdict};
+use crate::exit::{self, Outcome, Verdict};
 use crate::flags::{CompressionKind, Tuning};
 use crate::hex;
 use crate::print::{self, Format};
@@ -207,8 +207,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let Utxo { table, tracing, .. } = set;
     drop(table);
     session.close()?;
-    tracing.finish()?;
-    Ok(verdict)
+    Ok(exit::recorded(tracing.finish(), verdict))
 }
 
 /// The set and the ledger as the newest snapshot has them, or at genesis.

@@ -155,8 +155,8 @@ impl Recordings {
 
     /// Ends both.
     pub fn finish(self) -> Result<()> {
-        self.own.finish()?;
-        self.beside.finish()
+        let own = self.own.finish();
+        self.beside.finish().and(own)
     }
 }
 

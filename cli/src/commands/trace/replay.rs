@@ -21,7 +21,7 @@ use super::recordings::{Recordings, is_commit};
 use super::settings::{Parts, Setting, Settled};
 use super::{End, Rows, in_row, open_any, rows_of, told};
 use crate::commands::replay::blocks::IndexKind;
-use crate::exit::{Outcome, Verdict};
+use crate::exit::{self, Outcome, Verdict};
 use crate::flags::LogKind;
 use crate::input;
 use crate::print::{self, Format};
@@ -665,7 +665,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         store.map_or(Ok(()), Store::close)?;
         session.map_or(Ok(()), Session::close)?;
     }
-    recordings.finish()?;
+    let recorded = recordings.finish();
     let report = Report {
         calls: found.calls,
         skipped: found.skipped,
@@ -689,7 +689,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let verdict = Verdict::found(report.mismatches + others == 0);
     end.warn(&arguments.file);
     show(&report, end, format)?;
-    Ok(verdict)
+    Ok(exit::recorded(recorded, verdict))
 }
 
 fn show(report: &Report, end: End, format: Format) -> std::io::Result<()> {

@@ -92,7 +92,7 @@ impl Tree {
     ) -> Result<()> {
         let _span = self.span(Operation::Fold, path);
         // What is visited has no number that a recorder knows: it is told of it when a call takes it.
-        let start = || self.at(self.root.clone()).find_tree(path);
+        let start = || Ok(self.slot(path, None)?.map(|slot| self.at(slot)));
         if self.traced.is_none() {
             return self.visit(start()?, depth, order, &mut each);
         }
