@@ -256,6 +256,69 @@ fn blob_files_go_that_only_records_list_which_the_new_file_has_not() {
     }
 }
 
+/// Sessions that close, of `count` tables, and of small log files: each updates the table of its number with `update`.
+fn one_by_one(
+    count: usize,
+    update: impl Fn(&Session, &mut Table, u64) -> Result<()>,
+) -> (Arc<SimDisk>, SessionOptions) {
+    let options = SessionOptions { log_file_bytes: 4_000, ..options(Log::Synced) };
+    let sim = SimDisk::new(1);
+    let session = Session::create(Arc::clone(&sim) as Arc<dyn Disk>, options.clone()).unwrap();
+    for name in names(count).iter().chain([&"busy".to_owned()]) {
+        drop(session.create_table(name, small()).unwrap());
+    }
+    session.close().unwrap();
+    for (number, name) in names(count).iter().enumerate() {
+        let session = Session::open(Arc::clone(&sim) as Arc<dyn Disk>, options.clone()).unwrap();
+        update(&session, &mut table(&session, name).unwrap(), number as u64).unwrap();
+        session.close().unwrap();
+    }
+    (sim, options)
+}
+
+fn small() -> TableOptions {
+    TableOptions { write_buffer_bytes: 2_000, ..table_options() }
+}
+
+/// What a table may keep of the log, with those options.
+const KEPT_MAX: u64 = 2 * 4_000 + 4 * 2_000;
+
+/// How long a blob file with a value of 3,000 bytes is.
+const BLOB_FILE_BYTES: u64 = 3 * 4_096;
+
+fn blob_bytes(sim: &SimDisk) -> u64 {
+    let names = sim.list("segments").unwrap();
+    let names = names.iter().filter(|name| name.ends_with("blob"));
+    names.map(|name| sim.bytes(&format!("segments/{name}")).unwrap().len() as u64).sum()
+}
+
+/// A file of the log that has a record of a table at rest does not keep the values of another table for ever, which needs
+/// none of them.
+#[test]
+fn tables_at_rest_keep_no_values_of_other_tables_for_a_few_records() {
+    let (sim, options) = one_by_one(40, |session, one, number| {
+        one.update(Batch::new().insert(b"key", &number.to_le_bytes()))?;
+        let mut busy = table(session, "busy")?;
+        for part in 0..3 {
+            let written = written(session, &Random::new(number * 3 + part).bytes(3_000))?;
+            let mut batch = Batch::new();
+            busy.update(batch.insert_value(&key(part), &written))?;
+        }
+        Ok(())
+    });
+    // What the table may keep, and what the last session logged.
+    let most = KEPT_MAX + 3 * BLOB_FILE_BYTES;
+    assert!(blob_bytes(&sim) <= most, "{} of {most}: {:?}", blob_bytes(&sim), files(&*sim));
+    let session = Session::open(Arc::clone(&sim) as Arc<dyn Disk>, options).unwrap();
+    let found = read(&session).unwrap();
+    for (number, name) in names(40).iter().enumerate() {
+        let value = (number as u64).to_le_bytes().to_vec();
+        assert_eq!(found[name], BTreeMap::from([(b"key".to_vec(), value)]));
+    }
+    let values = (0..3).map(|part| (key(part), Random::new(39 * 3 + part).bytes(3_000)));
+    assert_eq!(found["busy"], values.collect());
+}
+
 /// What the next session does, in which files become one: how many of its updates were acknowledged.
 fn go_on(sim: &Arc<SimDisk>, log: Log) -> (usize, Result<()>) {
     let mut done = 0;

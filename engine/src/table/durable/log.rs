@@ -51,7 +51,8 @@ const WRITEBACK_BYTES: u64 = 1 << 20;
 pub struct LogFile {
     pub number: u64,
     pub end: Position,
-    /// The last record of each table that was written to it, and the bytes of its records where the file was found.
+    /// The last record of each table that was written to it, and the bytes of its records, with the blob files that these
+    /// list, where the file was found.
     pub tables: BTreeMap<u64, (u64, u64)>,
     /// Bytes of the blob files that its records name, which stay as long as it does.
     pub blob_bytes: u64,

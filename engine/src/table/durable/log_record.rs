@@ -176,6 +176,11 @@ impl LogRecord {
         }
     }
 
+    /// Its bytes, of which `encoded` are in the log, with those of the blob files that it lists.
+    pub(in crate::table) fn bytes(&self, encoded: usize) -> u64 {
+        self.blobs().iter().map(BlobMeta::file_bytes).fold(encoded as u64, u64::saturating_add)
+    }
+
     /// The blob files that it refers to.
     pub(in crate::table) fn blobs(&self) -> &[BlobMeta] {
         if let LogRecord::Update { blobs, .. } = self { blobs } else { &[] }

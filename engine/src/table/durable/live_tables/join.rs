@@ -8,10 +8,11 @@
 use super::steps::kept_max_of;
 use super::{LiveTableMap, LiveTables, SHORT_FILES_MAX};
 use crate::error::Result;
+use crate::format::codec::Decoder;
 use crate::order;
 use crate::order::BTreeMap;
 use crate::sync::lock;
-use crate::table::durable::log::{LogFile, LogWriter, scan, short_run};
+use crate::table::durable::log::{LogFile, LogWriter, bytes_of, scan, short_run};
 use crate::table::durable::log_copy::LogCopy;
 use crate::table::durable::log_record::{LogPoint, LogRecord};
 use crate::table::durable::snapshot::NamedSegments;
@@ -57,16 +58,18 @@ impl LiveTables {
     /// what no table needs; else the newest, where many are short.
     fn joinable<'f>(&self, mut needed: Vec<&'f LogFile>, begins: &Begins) -> Vec<&'f LogFile> {
         let file_bytes = self.store.options.log_file_bytes;
-        let length: u64 = needed.iter().map(|file| file.end.offset).sum();
+        // With values in blob files, which stay as long as a file does that lists them.
+        let length = bytes_of(needed.iter().copied());
         let needs = |file: &&LogFile| -> u64 {
             let of = |(id, from): (&u64, &LogPoint)| {
                 let (_, bytes) = file.tables.get(id).filter(|_| file.is_needed(*id, *from))?;
                 Some(*bytes)
             };
-            begins.iter().filter_map(of).sum()
+            begins.iter().filter_map(of).fold(0, u64::saturating_add)
         };
         let is_over = length > kept_max_of(&self.entries().0, file_bytes);
-        if is_over && needed.iter().map(needs).sum::<u64>() <= length / 2 {
+        let in_use = needed.iter().map(needs).fold(0, u64::saturating_add);
+        if is_over && in_use <= length / 2 {
             return needed;
         }
         let run = short_run(needed.iter().copied(), file_bytes);
@@ -180,18 +183,18 @@ impl LiveTables {
             let scanned =
                 scan(&*self.store.disk, self.store.identity, file.number, |at, payload| {
                     bytes.clear();
-                    let mut kept = Vec::new();
                     let keeps = |id| begins.get(&id).is_some_and(|from| at.after() > *from);
                     let same = &mut |blob: &crate::table::runs::blob::BlobMeta| {
                         blobs.insert(blob.id, blob.file_bytes());
                         Ok(*blob)
                     };
                     if LogRecord::rewrite(payload, &keeps, same, &mut bytes)? {
-                        kept.extend(LogRecord::decode(payload, &|_| false)?.tables());
-                        kept.retain(|id| keeps(*id));
-                        for id in kept {
+                        let record =
+                            LogRecord::decode(&mut Decoder::new("", 0, &bytes), &|_| false)?;
+                        let of_record = record.bytes(bytes.len());
+                        for id in record.tables() {
                             let (last, sum) = tables.entry(id).or_default();
-                            (*last, *sum) = (copy.records() + 1, *sum + bytes.len() as u64);
+                            (*last, *sum) = (copy.records() + 1, sum.saturating_add(of_record));
                         }
                         copy.push(at, &bytes)?;
                     }
