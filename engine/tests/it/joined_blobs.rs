@@ -319,6 +319,30 @@ fn tables_at_rest_keep_no_values_of_other_tables_for_a_few_records() {
     assert_eq!(found["busy"], values.collect());
 }
 
+/// Tables at rest may together keep more of the log than one may. Nothing is to be done about that, so nothing is.
+#[test]
+fn sessions_that_log_nothing_write_nothing_however_much_tables_at_rest_keep() {
+    let (sim, options) = one_by_one(12, |session, one, number| {
+        let written = written(session, &Random::new(number).bytes(3_000))?;
+        let mut batch = Batch::new();
+        one.update(batch.insert_value(b"key", &written))
+    });
+    assert!(blob_bytes(&sim) > 2 * KEPT_MAX);
+    // The last file of the log has no update.
+    let session = Session::open(Arc::clone(&sim) as Arc<dyn Disk>, options.clone()).unwrap();
+    drop(session.create_table("new", small()).unwrap());
+    session.close().unwrap();
+    let seen = || (files(&*sim), sim.bytes("checkpoint").unwrap());
+    let open = || Session::open(Arc::clone(&sim) as Arc<dyn Disk>, options.clone()).unwrap();
+    // Whatever those before it have left to do.
+    open().close().unwrap();
+    let before = seen();
+    for _ in 0..3 {
+        open().close().unwrap();
+        assert!(seen() == before, "{:?}", files(&*sim));
+    }
+}
+
 /// What the next session does, in which files become one: how many of its updates were acknowledged.
 fn go_on(sim: &Arc<SimDisk>, log: Log) -> (usize, Result<()>) {
     let mut done = 0;

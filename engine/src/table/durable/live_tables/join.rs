@@ -93,7 +93,14 @@ impl LiveTables {
         }
         let files = log.older();
         let needed = needed(&files, &begins);
-        needed.len() < files.len() || !self.joinable(needed, &begins).is_empty()
+        let last = files.last().map(|last| last.number);
+        let follows = log.is_begun() || log.keeps_values();
+        // The last file stays, or one without updates takes its place.
+        let stays = |file: &LogFile| {
+            needed.iter().any(|needed| needed.number == file.number)
+                || Some(file.number) == last && (file.tables.is_empty() || !follows)
+        };
+        !files.iter().all(stays) || !self.joinable(needed, &begins).is_empty()
     }
 
     /// Makes `entries` what is live, see [`LiveTables::write`], with what they need of many files of the log in one.
