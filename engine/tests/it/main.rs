@@ -77,6 +77,7 @@ mod hooked_disk; // a disk that tells of calls before they are made
 mod identities; // whose a file is, drawn or given; what a creation finds is never removed
 mod irmin_files; // a store of Irmin: read, damaged, growing; bodies of fuzz targets
 mod joined_blobs; // short log files become one whose values are in blob files
+mod joined_power; // random sessions that join log files, while the power goes, calls fail, files are damaged
 mod joined_values; // short log files become one, with ranges that took segments
 mod listed; // ranges in vectors, as the model has them
 mod listing; // snapshots listed while a writer replaces them
