@@ -159,6 +159,11 @@ impl Header {
         Ok(Header { kind: row.0, version, identity: decoder.u64()?, store: decoder.u64()? })
     }
 
+    /// Whether `bytes`, a header that is damaged, may be that of the file with `identity` in `store`: one of the two is there.
+    pub(crate) fn resembles(bytes: &[u8; LENGTH], identity: u64, store: u64) -> bool {
+        bytes[12..20] == identity.to_le_bytes() || bytes[20..28] == store.to_le_bytes()
+    }
+
     /// Decodes the header of `file` and checks that it is a `kind`; `Invalid` when it is another.
     /// A file that is empty was ours if its name says so, and is `Corrupt`.
     pub fn expect(file: &str, bytes: &[u8], kind: FileKind) -> Result<Header> {

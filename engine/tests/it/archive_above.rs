@@ -14,23 +14,23 @@ use crate::context_attach::copies;
 use crate::context_repair::{flipped, repair, with};
 use crate::hooked_disk::{Call, HookedDisk};
 
-const BLOCKS: u16 = 120;
+pub const BLOCKS: u16 = 120;
 
-fn sized(index: Index, lower: Option<&Arc<SimDisk>>) -> Options {
+pub fn sized(index: Index, lower: Option<&Arc<SimDisk>>) -> Options {
     Options { chunk_bytes: 4_000, ..options(index, lower) }
 }
 
-fn path(block: u16) -> [String; 3] {
+pub fn path(block: u16) -> [String; 3] {
     // The first forty are set once, others again and again, in a wide directory and in small ones.
     let name = if block < 40 { block } else { 40 + block % 15 };
     ["state".to_owned(), format!("{}", name % 2), format!("{name:03}")]
 }
 
-fn value(block: u16) -> Vec<u8> {
+pub fn value(block: u16) -> Vec<u8> {
     format!("{block:050}").into_bytes()
 }
 
-fn next(store: &mut Store, on: Option<&CommitHash>, block: u16) -> Result<CommitHash> {
+pub fn next(store: &mut Store, on: Option<&CommitHash>, block: u16) -> Result<CommitHash> {
     let mut tree = match on {
         Some(on) => store.checkout(on)?,
         None => store.empty_tree(),
@@ -42,12 +42,12 @@ fn next(store: &mut Store, on: Option<&CommitHash>, block: u16) -> Result<Commit
 }
 
 /// A store of many blocks, and another branch from an early one on.
-fn blocks(index: Index) -> (Arc<SimDisk>, Vec<CommitHash>) {
+pub fn blocks(index: Index) -> (Arc<SimDisk>, Vec<CommitHash>) {
     blocks_of(index, 9)
 }
 
 /// The same of another store, where `seed` is another.
-fn blocks_of(index: Index, seed: u64) -> (Arc<SimDisk>, Vec<CommitHash>) {
+pub fn blocks_of(index: Index, seed: u64) -> (Arc<SimDisk>, Vec<CommitHash>) {
     let upper = SimDisk::new(seed);
     let disk = Arc::clone(&upper) as Arc<dyn Disk>;
     let made = Options { seed: Some(seed), ..sized(index, None) };
@@ -64,7 +64,7 @@ fn blocks_of(index: Index, seed: u64) -> (Arc<SimDisk>, Vec<CommitHash>) {
 }
 
 /// Reads all that a commit has; returns how many values.
-fn read_all(store: &Store, commit: &CommitHash, block: u16) -> Result<usize> {
+pub fn read_all(store: &Store, commit: &CommitHash, block: u16) -> Result<usize> {
     let tree = store.checkout(commit)?;
     let mut last = std::collections::BTreeMap::new();
     for block in 0..=block {
@@ -82,7 +82,7 @@ fn read_all(store: &Store, commit: &CommitHash, block: u16) -> Result<usize> {
 }
 
 /// All that must be there without the lower folder is, and a commit on top too.
-fn recent_needs_nothing(
+pub fn recent_needs_nothing(
     upper: &Arc<SimDisk>,
     index: Index,
     lower: Option<&Arc<SimDisk>>,
@@ -388,7 +388,7 @@ fn a_call_for_a_newer_commit_keeps_what_that_needs() {
 }
 
 /// The files of what stays above, with the chunk below of each.
-fn parts_above(upper: &SimDisk) -> Vec<(String, String)> {
+pub fn parts_above(upper: &SimDisk) -> Vec<(String, String)> {
     let names = packs(upper).into_iter().filter(|name| name.matches('-').count() == 2);
     names.map(|name| (name.clone(), format!("{}.pack", name.rsplit_once('-').unwrap().0))).collect()
 }

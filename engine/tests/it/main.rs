@@ -102,6 +102,7 @@ mod open_or_create; // sessions, tables and stores that are there or not: crashe
 mod operations; // operation lists from bytes; the body of a fuzz target
 mod operator_replay; // merge operators that fail in transactions, and where a log is applied again
 mod operators; // merge operators of the host that panic
+mod other_files; // files of another store or copy under the names of a store's own: none is removed or written over
 mod proof_attacks; // made-up proofs whose hashes fit
 mod proof_bytes; // encoded proofs: golden, changed, any bytes; bodies of fuzz targets
 mod proof_machine; // random functions on random trees: what is recorded verifies

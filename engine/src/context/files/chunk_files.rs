@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use super::chunk::{Opening, Seal};
 use super::control::Row;
-use super::paths;
+use super::paths::{self, whose};
 use super::record::{self, Tag};
 use super::sparse::{Mapping, SparseFile, State};
 use crate::cache::Cache;
@@ -205,6 +205,54 @@ impl Chunk {
         self.slot.pin(file);
     }
 
+    /// Whether the file in the folder of `disk` that has its name, and says that it is this chunk of `store`, is whole and
+    /// another all the same: a copy of the store, which went on by itself, has made it.
+    pub(crate) fn is_of_copy(&self, disk: &dyn Disk, store: u64) -> Result<bool> {
+        if cfg!(varvite_js) || whose::is_others(disk, store, &self.path)? {
+            return Ok(false);
+        }
+        let Some(file) = open_if_there(disk, &self.path)? else { return Ok(false) };
+        if let State::Sparse(expected) = self.state {
+            return match Mapping::of_any(&*file, self.identity, expected)? {
+                Some((mapping, true)) => self.ends_otherwise(&*file, store, &mapping),
+                found => Ok(found.is_some()),
+            };
+        }
+        let Some(chain) = self.sealed() else { return Ok(false) };
+        match seal_of(&*file, &self.path, self.identity, file.len()?) {
+            Err(error) if error.kind() == Kind::Corrupt => Ok(false),
+            sealed => sealed.map(|(_, found)| found != chain),
+        }
+    }
+
+    /// Whether what the sparse `file` has of the chunk's end is whole, and says of all that the chunk had something else than the
+    /// control file. Where records are at the same places in two copies of a store, nothing else of their mappings differs.
+    fn ends_otherwise(&self, file: &dyn File, store: u64, mapping: &Mapping) -> Result<bool> {
+        // A repair knows no checksum of what it has found, and in a browser nobody gets at the files.
+        let Some(chain) = self.sealed().filter(|chain| !cfg!(varvite_js) && *chain != 0) else {
+            return Ok(false);
+        };
+        let last = match mapping.last(file, self.identity) {
+            Err(error) if error.kind() == Kind::Corrupt => None,
+            last => last?,
+        };
+        let Some(last) = last else { return Ok(false) };
+        let mut bytes = [0; Seal::RECORD as usize];
+        let fits = last.place + Seal::RECORD <= mapping.records_end();
+        if !fits || file.read_at(last.place, &mut bytes)? < bytes.len() {
+            return Ok(false);
+        }
+        let offset = self.base.saturating_add(last.distance);
+        let seal = match record::take(&self.path, last.place, store, offset, &bytes) {
+            Ok(record) if record.tag == Tag::Seal => {
+                Seal::decode(&self.path, last.place, record.body)
+            }
+            // Nobody needs it to read the others.
+            _ => return Ok(false),
+        };
+        Ok(seal.is_ok_and(|seal| crc_append(seal.chain, &bytes) != chain))
+    }
+
     /// Opens its file in the folder of `disk`, and verifies it the first time.
     pub(super) fn open(&self, disk: &dyn Disk, store: u64) -> Result<Arc<dyn File>> {
         if self.verified.load(Ordering::Acquire) {
@@ -213,7 +261,11 @@ impl Chunk {
         if let State::Sparse(expected) = self.state {
             let (file, header) = append::open_reader(disk, &self.path, FileKind::Sparse)?;
             expect_place(&self.path, &header, store, self.identity)?;
-            let _ = self.mapping.set(Mapping::read(&*file, self.identity, expected)?);
+            let mapping = Mapping::read(&*file, self.identity, expected)?;
+            if self.ends_otherwise(&*file, store, &mapping)? {
+                return Err(of_copy(&self.path));
+            }
+            let _ = self.mapping.set(mapping);
             self.verified.store(true, Ordering::Release);
             return Ok(file);
         }
@@ -232,7 +284,7 @@ impl Chunk {
                 ));
             };
             if found.chain != chain {
-                return Err(foreign(&self.path));
+                return Err(of_copy(&self.path));
             }
             self.verified.store(true, Ordering::Release);
         }
@@ -305,6 +357,13 @@ pub(crate) fn is_lost(error: &Error) -> bool {
 
 fn foreign(path: &str) -> Error {
     Error::invalid(format!("{path} belongs to another store: put the right file in its place"))
+}
+
+fn of_copy(path: &str) -> Error {
+    Error::invalid(format!(
+        "{path} belongs to another store, or to a copy of this one that went on by itself: put the right file in its place, \
+         and keep this one, which may be the only one that its owner has"
+    ))
 }
 
 /// The files of a pack that are open.
@@ -449,8 +508,10 @@ impl Drop for Files {
         // Kept until all are removed.
         let Some(_keeper) = keeper.and_then(|keeper| keeper.upgrade()) else { return };
         for path in std::mem::take(&mut *lock(&self.doomed)) {
-            // A file that stays is removed when the store is next opened.
-            let _ = self.disk.remove(&path);
+            // A file that stays is removed when the store is next opened, unless it is another's.
+            if matches!(whose::is_others(&*self.disk, self.store, &path), Ok(false)) {
+                let _ = self.disk.remove(&path);
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The names of a context store's files, made and recognised here and nowhere else.
 
+pub(crate) mod whose;
+
 use crate::format::hash::combine;
 
 /// What the store is made of now; replaced whole.

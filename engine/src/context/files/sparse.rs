@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::cache::PAGE;
 use crate::disk::{Access, Disk, File, Mode};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::format::checksum::{crc, crc_append, masked, page_crc};
 use crate::format::codec::{Decoder, Encoder};
 use crate::format::header::{self, FileKind, Header};
@@ -185,6 +185,33 @@ impl Mapping {
         let mut table = vec![0; (footer.table.end - footer.table.start) as usize];
         file.read_exact_at(footer.table.start, &mut table)?;
         footer.mapping(path, identity, &table)
+    }
+
+    /// The mapping of `file`, which has `identity`, and whether it is the one that the control file says; none where it is not
+    /// whole.
+    pub(crate) fn of_any(
+        file: &dyn File,
+        identity: u64,
+        expected: SparseFile,
+    ) -> Result<Option<(Mapping, bool)>> {
+        let bytes = file.len()?;
+        let Some(place) = bytes.checked_sub(FOOTER as u64) else { return Ok(None) };
+        let mut sum = [0; 4];
+        file.read_exact_at(place + FOOTER as u64 - 4, &mut sum)?;
+        let found = SparseFile { bytes, sum: u32::from_le_bytes(sum), ..expected };
+        match Mapping::read(file, identity, found) {
+            Err(error) if error.kind() == Kind::Corrupt => Ok(None),
+            mapping => mapping.map(|mapping| Some((mapping, found == expected))),
+        }
+    }
+
+    /// The last record of `file`, which has this mapping and `identity`: where its chunk ends. Reads one page.
+    pub(crate) fn last(&self, file: &dyn File, identity: u64) -> Result<Option<KeptRecord>> {
+        let Some(number) = self.pages().last() else { return Ok(None) };
+        let mut page = [0; PAGE];
+        file.read_exact_at(u64::from(number) * PAGE as u64, &mut page)?;
+        self.check_page(file.path(), identity, number, &page)?;
+        Ok(entries(&page).last())
     }
 
     /// The page of the file that has the entry of `distance`, if any has.

@@ -4,6 +4,8 @@
 //! known to it. Nothing is taken away before the control file says where history begins; a chunk goes when
 //! the control file names what takes its place. Design: `docs/design/collection.md`.
 
+mod doomed;
+
 use std::sync::Arc;
 
 use super::Store;
@@ -20,22 +22,19 @@ use crate::context::observer::Operation;
 use crate::context::options::Index;
 use crate::context::pieces::node::Load;
 use crate::error::{Error, Kind, Result};
-use crate::file::piecewise::PiecewiseRemoval;
 use crate::order;
 use crate::sync::lock;
 use crate::trace::{Action, Answer};
 
-/// Bytes that a credit pays for.
-const CREDIT: u64 = 1024;
+use doomed::{CREDIT, PIECE};
 
 /// Sparse chunks that have less than this part of a whole one, and are neighbours, become one, so many at a time:
 /// a store would keep a file for each old chunk of which anything stays.
 const SMALL: u64 = 4;
 const JOINED_MAX: usize = 256;
 
-/// What a swap or a sync costs beside the bytes, and the removal of a piece of a file.
+/// What a swap or a sync costs beside the bytes.
 const SWAP: u64 = 768 * CREDIT;
-const PIECE: u64 = 128 * CREDIT;
 
 /// So many neighbours of which nothing stays go by one swap.
 const GONE_MAX: usize = 4096;
@@ -361,27 +360,6 @@ fn swap_cost(writer: &Writer) -> u64 {
 impl Tip {
     fn collections(&self) -> u64 {
         lock(&self.writer).control.collections
-    }
-
-    /// Removes files that nobody reads any more, in pieces, until that has cost about `credits` bytes;
-    /// returns the cost, 0 when there is none.
-    pub(super) fn remove_doomed(&self, writer: &mut Writer, credits: u64) -> Result<u64> {
-        let mut spent = 0;
-        while spent < credits {
-            if writer.removal.is_none() {
-                let free = |chunk: &Arc<Chunk>| Arc::strong_count(chunk) == 1;
-                let Some(place) = writer.doomed.iter().position(free) else { break };
-                let path = writer.doomed.swap_remove(place).path.clone();
-                writer.removal = Some(PiecewiseRemoval::new(&self.disk, path));
-            }
-            writer.check_lock()?;
-            // A file that stays is removed when the store is next opened.
-            if writer.removal.as_mut().is_none_or(PiecewiseRemoval::go_on) {
-                writer.removal = None;
-            }
-            spent += PIECE;
-        }
-        Ok(spent)
     }
 
     /// What the next part of the work costs at least, if it is one that is done whole: a sync or a swap.
@@ -744,15 +722,6 @@ impl Writer {
         self.control.is_paused = before.is_paused;
         self.control.has_copies = before.has_copies;
         self.control.pins.clone_from(&before.pins);
-    }
-
-    /// A file is made at `path`: what had the name before, and was to be removed once nobody reads it, is not removed
-    /// by it any more. Returns whether there was one.
-    pub(super) fn reuse(&mut self, path: &str) -> bool {
-        let before = self.doomed.len();
-        self.doomed.retain(|chunk| *chunk.path != *path);
-        let removal = self.removal.take_if(|removal| removal.path() == path);
-        removal.is_some() || self.doomed.len() < before
     }
 
     /// What the table of chunks says of chunk `number`, if it is there.

@@ -12,7 +12,7 @@ use crate::context::files::chunk_files::{self, Chunk, Found};
 use crate::context::files::chunk_reader::ChunkReader;
 use crate::context::files::control::{Control, Horizon, Row, State as ChunkState};
 use crate::context::files::hash_index::{Covered, HashIndex, is_damage};
-use crate::context::files::paths;
+use crate::context::files::paths::{self, whose};
 use crate::context::files::sparse::SparseFile;
 use crate::context::observer::Operation;
 use crate::disk::{Disk, Lock, remove_quietly};
@@ -387,7 +387,12 @@ impl Store {
             let is_needed = epoch == self.control.epoch
                 && (first..=last).contains(&number)
                 && self.is_needed(&names, number, generation);
-            if !is_needed {
+            if is_needed {
+                continue;
+            }
+            if whose::is_others(&*self.disk, self.control.store, name)? {
+                lock(&self.index).warn(whose::told(&*self.disk, name));
+            } else {
                 self.disk.remove(name)?;
             }
         }

@@ -18,7 +18,7 @@ use crate::context::files::collecting::marks::Marks;
 use crate::context::files::control::{Control, Row, State as ChunkState};
 use crate::context::files::hash_index::{HashIndex, is_damage};
 use crate::context::files::pack::{Pack, Spill};
-use crate::context::files::paths;
+use crate::context::files::paths::{self, whose};
 use crate::context::files::record::{self, Tag};
 use crate::context::observer::{self, Meter, Operation, Span};
 use crate::context::options::{Index, Options};
@@ -98,6 +98,8 @@ pub(super) struct Writer {
     /// The collection that is under way, and chunks whose files are to go with their last reader.
     pub(super) collection: Option<Collection>,
     pub(super) doomed: Vec<Arc<Chunk>>,
+    /// What is told of files that had the name of one that was to go.
+    pub(super) left_alone: Vec<String>,
     /// Of one of those files, which is under way.
     pub(super) removal: Option<PiecewiseRemoval>,
     /// Bytes that collections have freed since the store was opened.
@@ -161,6 +163,7 @@ impl Tip {
             syncs: 0,
             collection: None,
             doomed: Vec::new(),
+            left_alone: Vec::new(),
             removal: None,
             reclaimed: 0,
             moved: None,
@@ -409,6 +412,7 @@ pub(super) const FIRST_BYTES: u64 = header::LENGTH as u64 + Opening::BATCH;
 /// before anything in it was durable. Not durable.
 pub(super) fn create_chunk(disk: &dyn Disk, store: u64, opening: &Opening) -> Result<AppendFile> {
     let path = paths::chunk(opening.epoch, opening.number);
+    whose::expect_free(disk, store, &path)?;
     let identity = paths::chunk_identity(store, opening.epoch, opening.number);
     let header = Header::new(FileKind::Pack, identity, store);
     AppendFile::create_over(disk, &path, header, |out| {

@@ -12,6 +12,7 @@ use crate::context::files::commit::{CommitBody, PARENTS_MAX, TEXT_MAX};
 use crate::context::files::control::{self, BRANCHES_BYTES_MAX, Control};
 use crate::context::files::hash_index::{HashIndex, is_damage};
 use crate::context::files::pack::Pack;
+use crate::context::files::paths::whose;
 use crate::context::files::record::Tag;
 use crate::context::hash::{self, CommitHash, TreeHash};
 use crate::context::observer::{self, Operation, Span};
@@ -614,6 +615,7 @@ impl Store {
         let mut writer = tip.writer()?;
         let old = &self.control;
         let mut control = Control::empty(old.store, old.configuration, old.index, old.epoch + 1);
+        whose::expect_free(&*self.disk, control.store, &paths::chunk(control.epoch, 0))?;
         let (mut append, opening) = create_first_chunk(&*self.disk, &control)?;
         // After an error, or where the disk panics, no sync is repeated.
         writer.poisoned = true;

@@ -10,7 +10,7 @@ use crate::context::files::chunk_files::Chunk;
 use crate::context::files::chunk_reader::ChunkReader;
 use crate::context::files::control::Row;
 use crate::context::files::pack::Pack;
-use crate::context::files::paths;
+use crate::context::files::paths::{self, whose};
 use crate::context::files::record;
 use crate::context::files::sparse::{SparseWriter, State};
 use crate::disk::Disk;
@@ -102,11 +102,15 @@ impl Rewriting {
     ) -> Result<Rewriting> {
         let generations =
             chunks.iter().map(|chunk| chunk.state.sparse().map_or(1, |it| it.generation + 1));
-        let generation = generations.max().unwrap_or(1);
+        let mut generation = generations.max().unwrap_or(1);
         let mut later: Vec<_> = chunks.iter().rev().map(Arc::clone).collect();
         let first = later.pop().expect("a chunk to be rewritten");
         let (epoch, number) = (first.epoch, first.number);
-        let path = paths::sparse_chunk(epoch, number, generation);
+        let mut path = paths::sparse_chunk(epoch, number, generation);
+        while whose::is_others(disk, pack.store, &path)? {
+            generation += 1;
+            path = paths::sparse_chunk(epoch, number, generation);
+        }
         let identity = paths::sparse_identity(pack.store, epoch, number, generation);
         let next = first.base;
         let reader = ChunkReader::open(pack, first)?;

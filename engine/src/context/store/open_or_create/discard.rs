@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::context::files::paths;
+use crate::context::files::paths::{self, whose};
 use crate::context::store::Store;
 use crate::disk::subfolder::Subfolder;
 use crate::disk::{Access, Disk, Lock, Mode};
@@ -59,7 +59,7 @@ impl Store {
                 || paths::is_evicted_hashes(&name)
                 || name == paths::IMPORT
                 || replace::unfinished(&name).is_some_and(paths::is_replaced);
-            if is_own {
+            if is_own && !whose::is_others(disk, self.control.store, &name)? {
                 gone(&name)?;
             }
         }

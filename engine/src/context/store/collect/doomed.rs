@@ -1,0 +1,112 @@
+//! Files that nothing names any more: they go once nobody reads them, in pieces.
+//!
+//! They go by their names, which files of another store have too, and those of a copy of this one, where somebody has put them
+//! there. So each is looked at before: another's stays, and is told.
+
+use std::sync::Arc;
+
+use crate::context::files::chunk_files::Chunk;
+use crate::context::files::paths::whose;
+use crate::context::store::tip::{Tip, Writer};
+use crate::disk::{Disk, quietly};
+use crate::error::Result;
+use crate::file::piecewise::PiecewiseRemoval;
+
+/// Bytes that a credit pays for.
+pub(super) const CREDIT: u64 = 1024;
+
+/// What the removal of a piece of a file costs.
+pub(super) const PIECE: u64 = 128 * CREDIT;
+
+/// What the name of a file of a copy of the store ends with, once its own name is of no use to it.
+const ASIDE: &str = ".other";
+
+impl Tip {
+    /// Removes files that nobody reads any more, in pieces, until that has cost about `credits` bytes;
+    /// returns the cost, 0 when there is none.
+    pub(in crate::context::store) fn remove_doomed(
+        &self,
+        writer: &mut Writer,
+        credits: u64,
+    ) -> Result<u64> {
+        let mut spent = 0;
+        while spent < credits {
+            if writer.removal.is_none() {
+                let free = |chunk: &Arc<Chunk>| Arc::strong_count(chunk) == 1;
+                let Some(place) = writer.doomed.iter().position(free) else { break };
+                let chunk = writer.doomed.swap_remove(place);
+                if self.is_kept(writer, &chunk)? {
+                    spent += PIECE;
+                    continue;
+                }
+                writer.removal = Some(PiecewiseRemoval::new(&self.disk, chunk.path.clone()));
+            }
+            writer.check_lock()?;
+            // A file that stays is removed when the store is next opened.
+            if writer.removal.as_mut().is_none_or(PiecewiseRemoval::go_on) {
+                writer.removal = None;
+            }
+            spent += PIECE;
+        }
+        Ok(spent)
+    }
+
+    /// Whether what has the name of `chunk` is another's, or nobody can say. That of a copy gets another name: by its header
+    /// it is the store's own, and the next opening would take it for what a crash has left.
+    fn is_kept(&self, writer: &mut Writer, chunk: &Chunk) -> Result<bool> {
+        if cfg!(varvite_js) {
+            return Ok(false);
+        }
+        if !writer.may_remove(&*self.disk, chunk) {
+            return Ok(true);
+        }
+        let mut is_of_copy = None;
+        quietly(|| is_of_copy = chunk.is_of_copy(&*self.disk, writer.control.store).ok());
+        if is_of_copy != Some(true) {
+            return Ok(is_of_copy.is_none());
+        }
+        writer.check_lock()?;
+        let mut aside = format!("{}{ASIDE}", chunk.path);
+        while self.disk.exists(&aside)? {
+            aside.push_str(ASIDE);
+        }
+        // A name that a failed sync may have lost is never synced again as if it could come back.
+        writer.poisoned = true;
+        let renamed = self.disk.rename(&chunk.path, &aside);
+        if renamed.is_ok() {
+            self.disk.sync_directory("")?;
+        }
+        writer.poisoned = false;
+        renamed?;
+        writer.syncs += 1;
+        writer.left_alone.push(format!(
+            "{} was of another copy of the store, which went on by itself: it is {aside} now, and perhaps the only one that \
+             the copy has",
+            chunk.path
+        ));
+        Ok(true)
+    }
+}
+
+impl Writer {
+    /// A file is made at `path`: what had the name before, and was to be removed once nobody reads it, is not removed
+    /// by it any more. Returns whether there was one.
+    pub(in crate::context::store) fn reuse(&mut self, path: &str) -> bool {
+        let before = self.doomed.len();
+        self.doomed.retain(|chunk| *chunk.path != *path);
+        let removal = self.removal.take_if(|removal| removal.path() == path);
+        removal.is_some() || self.doomed.len() < before
+    }
+
+    /// Whether the file of `chunk` in the folder of `disk` is none of another store. Where that cannot be seen it stays, for
+    /// the next opening.
+    pub(in crate::context::store) fn may_remove(&mut self, disk: &dyn Disk, chunk: &Chunk) -> bool {
+        let mut is_others = None;
+        quietly(|| is_others = whose::is_others(disk, self.control.store, &chunk.path).ok());
+        let told = whose::told(disk, &chunk.path);
+        if is_others == Some(true) && !self.left_alone.contains(&told) {
+            self.left_alone.push(told);
+        }
+        is_others == Some(false)
+    }
+}

@@ -1,0 +1,392 @@
+//! Files of another store, or of another copy of it, under the names of a store's own: none is removed or written over, wherever
+//! the store removes or makes a file by its name.
+
+use std::sync::Arc;
+
+use varvite::context::{CommitHash, Index, Store};
+use varvite::disk::sim::{Crash, SimDisk};
+use varvite::disk::{Access, Disk, Mode};
+use varvite::{Kind, Result};
+
+use crate::archive_above::{BLOCKS, blocks_of, next, parts_above, read_all, sized};
+use crate::context_archive::{commit, holds, made, open, options, packs};
+
+/// Puts a file there in the place of what has the name: the bytes of an open one stay.
+fn put(disk: &SimDisk, name: &str, bytes: &[u8]) {
+    if disk.exists(name).unwrap() {
+        disk.remove(name).unwrap();
+    }
+    let file = disk.open(name, Mode::Create, Access::Buffered).unwrap();
+    file.write_at(0, bytes).unwrap();
+    file.sync().unwrap();
+}
+
+/// Every one of these files is there as it was; one of a copy perhaps aside.
+fn has_all(disk: &SimDisk, files: &[(String, Vec<u8>)], what: &dyn std::fmt::Debug) {
+    for (name, bytes) in files {
+        let aside = format!("{name}.other");
+        let name = if disk.exists(&aside).unwrap() { &aside } else { name };
+        assert!(disk.exists(name).unwrap(), "{what:?}: {name} is gone");
+        assert!(disk.bytes(name).unwrap() == *bytes, "{what:?}: {name} was written over");
+    }
+}
+
+fn files(disk: &SimDisk, names: impl IntoIterator<Item = String>) -> Vec<(String, Vec<u8>)> {
+    names.into_iter().map(|name| (name.clone(), disk.bytes(&name).unwrap())).collect()
+}
+
+fn collect(store: &mut Store, to: &CommitHash) -> Result<()> {
+    store.collect(to)?;
+    while store.collect_step(100)? {}
+    Ok(())
+}
+
+/// A store of `seed` with chunks below, and parts of them above.
+fn archived(seed: u64, to: usize) -> (Arc<SimDisk>, Arc<SimDisk>, Vec<CommitHash>) {
+    let (upper, commits) = blocks_of(Index::Minimal, seed);
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, sized(Index::Minimal, Some(&lower))).unwrap();
+    store.archive(&commits[to], u64::MAX).unwrap();
+    store.close().unwrap();
+    (upper, lower, commits)
+}
+
+/// Goes on with forty blocks, and moves more.
+fn tends(
+    upper: &Arc<SimDisk>,
+    lower: &Arc<SimDisk>,
+    commits: &[CommitHash],
+    what: &dyn std::fmt::Debug,
+) -> Vec<String> {
+    let mut store = open(upper, sized(Index::Minimal, Some(lower))).unwrap();
+    let mut more = commits.to_vec();
+    for block in BLOCKS..BLOCKS + 40 {
+        more.push(next(&mut store, more.last(), block).unwrap());
+    }
+    assert!(store.archive(&commits[110], u64::MAX).unwrap() > 0, "{what:?}");
+    assert_eq!(store.check().unwrap().commits, more.len() as u64, "{what:?}");
+    for block in [0, 21, 33, 100, 119, 159] {
+        read_all(&store, &more[block], block as u16).unwrap();
+    }
+    let warnings = store.warnings();
+    store.close().unwrap();
+    warnings
+}
+
+/// The files above of two stores, swapped: each writes its own anew, and has the other's still.
+#[test]
+fn what_is_above_of_another_store_stays_when_the_own_is_written_anew() {
+    let (upper, lower, commits) = archived(9, 100);
+    let (others, others_lower, others_commits) = archived(8, 100);
+    let names = || parts_above(&upper).into_iter().map(|(name, _)| name);
+    assert!(names().count() > 3);
+    let (own, theirs) = (files(&upper, names()), files(&others, names()));
+    for ((name, own), (_, theirs)) in own.iter().zip(&theirs) {
+        put(&upper, name, theirs);
+        put(&others, name, own);
+    }
+    let warnings = tends(&upper, &lower, &commits, &"first");
+    has_all(&upper, &theirs, &"those of the other");
+    assert!(warnings.iter().any(|warning| warning.contains(&theirs[0].0)), "{warnings:?}");
+    tends(&others, &others_lower, &others_commits, &"second");
+    has_all(&others, &own, &"those of the first");
+    // Nor does an opening remove them.
+    for (disk, lower, there) in [(&upper, &lower, &theirs), (&others, &others_lower, &own)] {
+        let store = open(disk, sized(Index::Minimal, Some(lower))).unwrap();
+        let told = store.warnings().into_iter().any(|warning| warning.contains(&there[0].0));
+        assert!(told, "{:?}", store.warnings());
+        store.close().unwrap();
+        has_all(disk, there, &"after an opening");
+    }
+}
+
+/// One of another store under each name that a file above is to get: it gets another.
+#[test]
+fn a_file_above_is_not_made_over_that_of_another_store() {
+    let (upper, commits) = blocks_of(Index::Minimal, 9);
+    let (others, ..) = archived(8, 100);
+    let theirs = files(&others, parts_above(&others).into_iter().map(|(name, _)| name));
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, sized(Index::Minimal, Some(&lower))).unwrap();
+    for (name, bytes) in &theirs {
+        put(&upper, name, bytes);
+    }
+    assert!(store.archive(&commits[100], u64::MAX).unwrap() > 3);
+    store.close().unwrap();
+    has_all(&upper, &theirs, &"moved");
+    let store = open(&upper, sized(Index::Minimal, None)).unwrap();
+    for block in [21, 33, 100, 119] {
+        read_all(&store, &commits[block], block as u16).unwrap();
+    }
+    drop(store);
+    has_all(&upper, &theirs, &"opened");
+}
+
+/// What a collection takes away unread may be another's by now: a whole chunk, or what an earlier one left of it.
+#[test]
+fn a_collection_removes_no_file_of_another_store_or_copy() {
+    for index in [Index::Minimal, Index::Always] {
+        for (is_sparse, seed) in [(false, 8), (false, 9), (true, 8), (true, 9)] {
+            let what = (index, is_sparse, seed);
+            let (upper, mut commits) = made(index, 9);
+            // With the same seed a copy of the store, whose history is another.
+            let (others, mut others_commits) = made(index, seed);
+            for (disk, commits, block) in
+                [(&upper, &mut commits, 20), (&others, &mut others_commits, 30)]
+            {
+                let mut store = open(disk, options(index, None)).unwrap();
+                for block in block..block + 4 {
+                    commits.push(commit(&mut store, commits.last(), block).unwrap());
+                }
+                if is_sparse {
+                    store.set_branch(b"kept", &commits[6]).unwrap();
+                    collect(&mut store, &commits[8]).unwrap();
+                    store.remove_branch(b"kept").unwrap();
+                }
+                store.close().unwrap();
+            }
+            let mut names = packs(&upper);
+            names.retain(|name| name.contains("-000006") && others.exists(name).unwrap());
+            let [name] = &names[..] else { panic!("{what:?}: {names:?}") };
+            let theirs = files(&others, [name.clone()]);
+            let mut store = open(&upper, options(index, None)).unwrap();
+            for block in 40..44 {
+                commits.push(commit(&mut store, commits.last(), block).unwrap());
+            }
+            // Nothing of the chunk stays.
+            for _ in 0..2 {
+                let mut tree = store.empty_tree();
+                tree.add(&["alone"], b"1").unwrap();
+                let info = varvite::context::CommitInfo::new(&[], 99, "a", "b");
+                commits.push(store.commit(&mut tree, &info).unwrap());
+            }
+            drop(store);
+            put(&upper, name, &theirs[0].1);
+            let Ok(mut store) = open(&upper, options(index, None)) else {
+                has_all(&upper, &theirs, &(what, "refused"));
+                continue;
+            };
+            let outcome = collect(&mut store, commits.last().unwrap());
+            has_all(&upper, &theirs, &(what, &outcome));
+            drop(store);
+            has_all(&upper, &theirs, &(what, "closed"));
+            if let Ok(store) = open(&upper, options(index, None)) {
+                drop(store);
+            }
+            has_all(&upper, &theirs, &(what, "opened again"));
+        }
+    }
+}
+
+/// Files of another store that nothing of this one names, as where somebody has copied them to the wrong folder.
+#[test]
+fn an_opening_removes_no_file_of_another_store() {
+    let (upper, lower, commits) = archived(9, 100);
+    let (others, ..) = archived(8, 100);
+    let (part, whole) = parts_above(&others).pop().unwrap();
+    let last = packs(&others).pop().unwrap();
+    let (part, last) = (others.bytes(&part).unwrap(), others.bytes(&last).unwrap());
+    let first = whole.split_once('-').unwrap().0.to_owned();
+    let theirs: Vec<_> = [
+        ("0000-000001-7.pack".to_owned(), part.clone()),
+        (format!("{first}-000002.pack"), last.clone()),
+        ("0000-000000-3.pack".to_owned(), last),
+    ]
+    .into();
+    for (name, bytes) in &theirs {
+        put(&upper, name, bytes);
+    }
+    let store = open(&upper, sized(Index::Minimal, Some(&lower))).unwrap();
+    let warnings = store.warnings();
+    for (name, _) in &theirs {
+        assert!(warnings.iter().any(|it| it.contains(&**name)), "{name}: {warnings:?}");
+    }
+    read_all(&store, &commits[119], 119).unwrap();
+    store.close().unwrap();
+    has_all(&upper, &theirs, &"opened");
+}
+
+/// One bit of its header is not enough to make a file that of another, and a file of zeros is nobody's.
+#[test]
+fn what_is_the_stores_own_and_damaged_goes_when_it_was_written_anew() {
+    let (upper, lower, commits) = archived(9, 100);
+    let (name, _) = parts_above(&upper).swap_remove(1);
+    let bytes = upper.bytes(&name).unwrap();
+    for bit in 0..8 * 32 + 1 {
+        if bit % 5 != 0 && bit < 8 * 32 {
+            continue;
+        }
+        let mut damaged = bytes.clone();
+        match damaged.get_mut(bit / 8).filter(|_| bit < 8 * 32) {
+            Some(byte) => *byte ^= 1 << (bit % 8),
+            None => damaged.fill(0),
+        }
+        let upper = upper.crash(Crash::Process);
+        let lower = lower.crash(Crash::Process);
+        put(&upper, &name, &damaged);
+        tends(&upper, &lower, &commits, &bit);
+        // A header of another version may be a newer release's.
+        let is_doubtful = (56..96).contains(&bit);
+        assert!(is_doubtful || !upper.exists(&name).unwrap(), "{bit}: {name} stays");
+    }
+}
+
+#[test]
+fn a_clearing_removes_no_file_of_another_store_and_makes_none_over_it() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, commits) = made(index, 9);
+        let (others, _) = made(index, 8);
+        let names = ["0000-000001.pack", "0000-000003.pack"].map(str::to_owned);
+        let theirs = files(&others, names);
+        let mut store = open(&upper, options(index, None)).unwrap();
+        holds(&store, &commits, &"before");
+        for (name, bytes) in &theirs {
+            put(&upper, name, bytes);
+        }
+        let first = [("0001-000000.pack".to_owned(), others.bytes("0000-000000.pack").unwrap())];
+        put(&upper, &first[0].0, &first[0].1);
+        let error = store.clear().unwrap_err();
+        assert_eq!(error.kind(), Kind::Invalid, "{error}");
+        assert!(error.to_string().contains(&first[0].0), "{error}");
+        has_all(&upper, &first, &"refused");
+        upper.remove(&first[0].0).unwrap();
+        store.clear().unwrap();
+        store.close().unwrap();
+        has_all(&upper, &theirs, &"cleared");
+        let store = open(&upper, options(index, None)).unwrap();
+        assert!(store.warnings().iter().any(|it| it.contains(&theirs[0].0)));
+        drop(store);
+        has_all(&upper, &theirs, &"opened");
+    }
+}
+
+/// One that was put there while the store was open.
+#[test]
+fn no_chunk_is_begun_over_that_of_another_store() {
+    let (upper, mut commits) = made(Index::Minimal, 9);
+    let (others, _) = made(Index::Minimal, 8);
+    let mut store = open(&upper, options(Index::Minimal, None)).unwrap();
+    commits.push(commit(&mut store, commits.last(), 6).unwrap());
+    let last = packs(&upper).pop().unwrap();
+    let number: u64 = last[5..11].parse().unwrap();
+    let next = format!("0000-{:06}.pack", number + 1);
+    let theirs = [(next, others.bytes("0000-000002.pack").unwrap())];
+    put(&upper, &theirs[0].0, &theirs[0].1);
+    let mut refused = None;
+    for block in 7..9 {
+        match commit(&mut store, commits.last(), block) {
+            Ok(commit) => commits.push(commit),
+            Err(error) => refused = Some(error),
+        }
+    }
+    let error = refused.expect("one of them begins a chunk");
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    assert!(error.to_string().contains(&theirs[0].0), "{error}");
+    has_all(&upper, &theirs, &"begun");
+    upper.remove(&theirs[0].0).unwrap();
+    let kept = commits.len() as u64;
+    commits.push(commit(&mut store, commits.last(), 9).unwrap());
+    assert_eq!(store.check().unwrap().commits, kept + 1);
+}
+
+#[test]
+fn what_comes_back_takes_no_file_of_another_store_away() {
+    let (upper, commits) = made(Index::Minimal, 9);
+    let (others, _) = made(Index::Minimal, 8);
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    assert_eq!(store.archive(&commits[4], u64::MAX).unwrap(), 4);
+    // Its files below are open, so it goes on with these.
+    holds(&store, &commits, &"moved");
+    let theirs = files(&others, ["0000-000002.pack".to_owned()]);
+    put(&lower, &theirs[0].0, &theirs[0].1);
+    let outcome = store.unarchive(u64::MAX);
+    has_all(&lower, &theirs, &outcome);
+    drop(store);
+    has_all(&lower, &theirs, &"closed");
+    // Above, too, none is in the way of what comes back.
+    let theirs = files(&others, ["0000-000001.pack".to_owned()]);
+    put(&upper, &theirs[0].0, &theirs[0].1);
+    let outcome = open(&upper, options(Index::Minimal, Some(&lower)))
+        .and_then(|mut store| store.unarchive(u64::MAX));
+    has_all(&upper, &theirs, &outcome);
+}
+
+#[test]
+fn an_attachment_removes_no_file_of_another_store() {
+    let (upper, lower, commits) = crate::context_attach::copies(Index::Minimal);
+    let mut sparse = packs(&upper);
+    sparse.retain(|name| name.matches('-').count() == 2);
+    let (others, ..) = archived(8, 100);
+    let (part, _) = parts_above(&others).swap_remove(1);
+    let mut theirs = files(&others, [part]);
+    theirs[0].0.clone_from(&sparse[0]);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    put(&upper, &theirs[0].0, &theirs[0].1);
+    assert!(store.attach().unwrap() > 0);
+    holds(&store, &commits, &"attached");
+    store.close().unwrap();
+    has_all(&upper, &theirs, &"attached");
+    drop(open(&upper, options(Index::Minimal, Some(&lower))).unwrap());
+    has_all(&upper, &theirs, &"opened");
+}
+
+/// A store that was made for what came to nothing is taken back without what somebody else has put beside it.
+#[test]
+fn what_is_taken_back_takes_no_file_of_another_store_along() {
+    let (others, _) = made(Index::Minimal, 8);
+    let disk = SimDisk::new(9);
+    let store =
+        Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options(Index::Minimal, None)).unwrap();
+    let theirs = files(&others, ["0000-000002.pack".to_owned()]);
+    put(&disk, &theirs[0].0, &theirs[0].1);
+    store.discard().unwrap();
+    has_all(&disk, &theirs, &"taken back");
+    assert_eq!(packs(&disk), [theirs[0].0.clone()]);
+}
+
+/// Two copies of a store whose chunks have records of the same lengths at the same places: what is above of one is not read
+/// for what is above of the other.
+#[test]
+fn what_a_copy_has_at_the_same_places_is_not_taken_for_the_own() {
+    for index in [Index::Minimal, Index::Always] {
+        let (first, mut commits) = crate::archive_above::blocks(index);
+        let second = first.crash(Crash::Process);
+        let mut others_commits = commits.clone();
+        let lowers = [SimDisk::new(2), SimDisk::new(3)];
+        for ((disk, lower), (commits, ahead)) in [&first, &second]
+            .into_iter()
+            .zip(&lowers)
+            .zip([(&mut commits, 0), (&mut others_commits, 150)])
+        {
+            let mut store = open(disk, sized(index, Some(lower))).unwrap();
+            for block in BLOCKS..BLOCKS + 60 {
+                commits.push(next(&mut store, commits.last(), block + ahead).unwrap());
+            }
+            assert!(store.archive(&commits[170], u64::MAX).unwrap() > 3);
+            store.close().unwrap();
+        }
+        let theirs = files(&second, parts_above(&second).into_iter().map(|(name, _)| name));
+        let same: Vec<_> = theirs
+            .iter()
+            .filter(|(name, bytes)| {
+                first.bytes(name).is_ok_and(|own| own.len() == bytes.len() && own != *bytes)
+            })
+            .collect();
+        assert!(same.len() > 1, "{index:?}: {}", same.len());
+        for (name, bytes) in same {
+            let image = first.crash(Crash::Process);
+            put(&image, name, bytes);
+            let store = open(&image, sized(index, Some(&lowers[0]))).unwrap();
+            let tree = store.checkout(commits.last().unwrap()).unwrap();
+            for block in 120..180_u16 {
+                let newest = (block..180).rev().find(|it| it % 15 == block % 15).unwrap();
+                let path = crate::archive_above::path(block);
+                let found = tree.find(&path).unwrap();
+                assert_eq!(found, Some(crate::archive_above::value(newest)), "{name}: {path:?}");
+            }
+            let error = store.check().unwrap_err();
+            assert!(error.to_string().contains(&**name), "{error}");
+        }
+    }
+}
