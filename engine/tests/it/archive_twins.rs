@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use varvite::context::{CommitHash, Index};
+use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, SimDisk};
 use varvite::{Error, Kind};
 
@@ -95,4 +96,82 @@ fn a_handle_that_goes_on_moving_sees_that_the_folder_is_a_copys() {
     own.damage(name, right).unwrap();
     assert_eq!(store.archive(&first_commits[9], 1).unwrap(), 1);
     assert_eq!(store.check().unwrap().commits, first_commits.len() as u64);
+}
+
+/// Two copies of a store that count on one folder: whichever brings chunks back, or moves more, the other has all of its own.
+#[test]
+fn what_two_copies_have_in_one_folder_stays_for_both() {
+    for index in [Index::Minimal, Index::Always] {
+        let (first, commits) = made(index, 9);
+        let lower = SimDisk::new(2);
+        let mut store = open(&first, options(index, Some(&lower))).unwrap();
+        assert_eq!(store.archive(&commits[4], u64::MAX).unwrap(), 4);
+        store.close().unwrap();
+        // One is copied with what it says of the folder, and both go on.
+        let second = first.crash(Crash::Process);
+        let goes_on = |upper: &Arc<SimDisk>, block: u8| {
+            let mut store = open(upper, options(index, Some(&lower))).unwrap();
+            let mut commits = commits.clone();
+            for block in block..block + 4 {
+                commits.push(commit(&mut store, commits.last(), block).unwrap());
+            }
+            (store, commits)
+        };
+        let (mut store, first_commits) = goes_on(&first, 20);
+        assert_eq!(store.archive(&first_commits[8], u64::MAX).unwrap(), 4);
+        store.close().unwrap();
+        let files: Vec<_> = packs(&lower)
+            .into_iter()
+            .map(|name| (name.clone(), lower.bytes(&name).unwrap()))
+            .collect();
+        // What it has otherwise does not go over the chunk of the first, which is told to nobody as one to remove.
+        let (mut store, second_commits) = goes_on(&second, 30);
+        let error = store.archive(&second_commits[8], u64::MAX).unwrap_err();
+        assert_eq!(error.kind(), Kind::Invalid, "{error}");
+        for advice in ["remove", "put the right file"] {
+            assert!(!error.to_string().contains(advice), "{error}");
+        }
+        holds_files(&lower, &files);
+        // Its own come back, and stay for the first, whether one call takes them or several.
+        assert_eq!(store.unarchive(1).unwrap(), 1);
+        assert_eq!(store.unarchive(u64::MAX).unwrap(), 3);
+        holds_files(&lower, &files);
+        let warnings = store.warnings();
+        assert!(warnings.iter().any(|it| it.contains("another copy")), "{warnings:?}");
+        assert_eq!(store.check().unwrap().commits, second_commits.len() as u64);
+        store.close().unwrap();
+        let mut store = open(&first, options(index, Some(&lower))).unwrap();
+        assert_eq!(store.check().unwrap().commits, first_commits.len() as u64);
+        // No copy of it is seen any more, so what comes back goes.
+        assert!(store.unarchive(u64::MAX).unwrap() > 0);
+        assert_eq!(packs(&lower), Vec::<String>::new());
+        assert_eq!(store.check().unwrap().commits, first_commits.len() as u64);
+    }
+}
+
+/// One that is further on has chunks there that the other has not begun yet.
+#[test]
+fn chunks_of_a_copy_that_is_further_on_are_seen() {
+    let index = Index::Minimal;
+    let (first, commits) = made(index, 9);
+    let lower = SimDisk::new(2);
+    let mut store = open(&first, options(index, Some(&lower))).unwrap();
+    assert_eq!(store.archive(&commits[3], u64::MAX).unwrap(), 3);
+    store.close().unwrap();
+    let second = first.crash(Crash::Process);
+    let mut store = open(&first, options(index, Some(&lower))).unwrap();
+    let mut further = commits.clone();
+    for block in 20..28 {
+        further.push(commit(&mut store, further.last(), block).unwrap());
+    }
+    assert!(store.archive(&further[12], u64::MAX).unwrap() > 6);
+    // Of what both have only that which is the same.
+    let mut names = packs(&lower);
+    for name in names.drain(3..8) {
+        lower.remove(&name).unwrap();
+    }
+    let names = packs(&lower);
+    let mut store = open(&second, options(index, Some(&lower))).unwrap();
+    assert_eq!(store.unarchive(u64::MAX).unwrap(), 3);
+    assert_eq!(packs(&lower), names);
 }

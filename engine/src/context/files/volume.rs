@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::chunk::{Opening, Seal, chunk_end};
 use super::chunk_files::{self, Chunk, Files};
 use super::control::{Control, Row, State};
-use super::paths;
+use super::paths::{self, whose};
 use crate::cache::Cache;
 use crate::disk::{Access, Disk, File, Lock, Mode};
 use crate::error::{Error, Kind, Result};
@@ -114,10 +114,18 @@ pub(crate) fn copy(
     if let Err(error) = to.open(&**disk, files.store())
         && error.kind() != Kind::Missing
     {
+        let (path, root) = (&to.path, disk.root());
         let error = match error.kind() {
+            Kind::Corrupt | Kind::Invalid => Error::new(
+                error.kind(),
+                format!(
+                    "{path} in {root} is not the chunk that is to be moved there, but one of another store or of another copy \
+                     of this one, or damaged: it stays, and may be the only one that its owner has; give this store a folder \
+                     of its own, or move the file to where it belongs"
+                ),
+            ),
             // Where open files keep their names it is that chunk, which somebody reads.
-            Kind::Io => error,
-            _ => error.context("another file has the name of the chunk that is to be moved"),
+            _ => error,
         };
         return Err(error.into());
     }
@@ -310,8 +318,18 @@ pub(crate) fn expect_room(disk: &dyn Disk, control: &Control, cache: &Cache) -> 
 /// `Invalid` when the folder of `disk` has another chunk than the store under the name of one that is above: another copy of
 /// the store, which went on by itself, or the same before it was put back, has moved it there, and it is not written over.
 pub(crate) fn expect_no_copy(disk: &dyn Disk, control: &Control, cache: &Cache) -> Result<()> {
+    expect_none_of_copy(disk, &chunks_in(disk)?, control, cache)
+}
+
+/// The same where the folder has `chunks`.
+fn expect_none_of_copy(
+    disk: &dyn Disk,
+    chunks: &[(u64, u64)],
+    control: &Control,
+    cache: &Cache,
+) -> Result<()> {
     let (store, epoch, place) = (control.store, control.epoch, control.checkpoint);
-    for (_, number) in chunks_in(disk)?.into_iter().filter(|chunk| chunk.0 == epoch) {
+    for (_, number) in chunks.iter().copied().filter(|chunk| chunk.0 == epoch) {
         let row = control.row(number).filter(|row| row.number == number);
         let Some(row) = row.filter(|row| row.state == State::Whole) else { continue };
         let chunk = Chunk::collected(cache, store, epoch, &Row { state: State::Lower, ..*row });
@@ -330,19 +348,35 @@ pub(crate) fn expect_no_copy(disk: &dyn Disk, control: &Control, cache: &Cache) 
                 return Err(error);
             }
             _ => {
-                return Err(Error::invalid(format!(
-                    "{} in {} is not the chunk that the store has of that name, but one of another copy of it, or damaged: \
-                     give another folder, or remove the file if nobody needs it",
-                    chunk.path,
+                let what = format!(
+                    "in {} is not the chunk that the store has of that name, but one of another copy of it, or damaged: give \
+                     another folder; what is there may be all that the copy has of it",
                     disk.root()
-                )));
+                );
+                return Err(Error::of_file(Kind::Invalid, &chunk.path, what));
             }
         }
     }
     Ok(())
 }
 
-/// `Invalid` when the folder of `disk` has not the chunk that was moved last: no folder would have all. One of that name says
+/// A chunk in the folder of `disk` that shows that another copy of the store of `control` moves chunks there too; none where all
+/// may be the store's.
+pub(crate) fn of_copy(disk: &dyn Disk, control: &Control, cache: &Cache) -> Result<Option<String>> {
+    let newest = control.last().number;
+    let chunks = chunks_in(disk)?;
+    let further = chunks.iter().find(|chunk| chunk.0 == control.epoch && chunk.1 > newest);
+    if let Some((epoch, number)) = further {
+        return Ok(Some(paths::chunk(*epoch, *number)));
+    }
+    match expect_none_of_copy(disk, &chunks, control, cache) {
+        Err(error) if error.kind() == Kind::Invalid => Ok(error.file().map(str::to_owned)),
+        outcome => outcome.map(|()| None),
+    }
+}
+
+/// `Invalid` when the folder of `disk` has not the chunk that was moved last: no folder would have all. `Corrupt` when that is
+/// damaged at either of its ends. One of that name says
 /// by its end what came before it, so that of a copy which went on by itself is another.
 pub(crate) fn expect_last(disk: &dyn Disk, control: &Control, cache: &Cache) -> Result<()> {
     let Some(row) = control.chunks.iter().rfind(|row| row.state.is_lower()) else { return Ok(()) };
@@ -350,17 +384,29 @@ pub(crate) fn expect_last(disk: &dyn Disk, control: &Control, cache: &Cache) -> 
     let row = Row { state: State::Lower, ..*row };
     let chunk = Chunk::collected(cache, control.store, control.epoch, &row);
     let (path, root) = (&chunk.path, disk.root());
-    chunk.open(disk, control.store).map(drop).map_err(|error| match error.kind() {
+    let Err(error) = chunk.open(disk, control.store) else { return Ok(()) };
+    Err(match error.kind() {
         Kind::Missing => Error::invalid(format!(
             "{path} was moved to another folder and is not in {root}: give the folder that has the chunks of this store, \
              which may be on a disk that is not mounted"
         )),
+        Kind::Corrupt if is_own_and_damaged(disk, &chunk, control.store)? => error
+            .advised(
+                "put it back from a copy, or have `varvite repair` make a new store of what is left; until then no chunk moves",
+            )
+            .context(format_args!("the chunk in {root} that was moved last, which says that the folder is the right one")),
         Kind::Corrupt | Kind::Invalid => Error::invalid(format!(
-            "{path} in {root} is not the chunk that the store has moved, but one of another store or of another copy of it, \
-             or damaged: give the folder that has the chunks of this store, or put it back from a copy"
+            "{path} in {root} is not the chunk that the store has moved, but one of another store or of another copy of it: \
+             give the folder that has the chunks of this store"
         )),
         _ => error.context(format_args!("the lower folder {root}")),
     })
+}
+
+/// Whether what has the name of `chunk`, which is not as it should be, says that it is that all the same, and no copy has made
+/// it.
+fn is_own_and_damaged(disk: &dyn Disk, chunk: &Chunk, store: u64) -> Result<bool> {
+    Ok(!whose::is_others(disk, store, &chunk.path)? && !chunk.is_of_copy(disk, store)?)
 }
 
 /// `Invalid` when the folder of `disk` has chunks of another store than `store`.

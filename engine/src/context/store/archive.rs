@@ -264,6 +264,15 @@ impl Store {
             if !goes_on {
                 // It may be on a disk that nobody can write to any more.
                 let _ = volume::remove_leftovers(lower);
+                let of_copy = volume::of_copy(lower, control, self.pack.cache())?;
+                writer.is_shared = of_copy.is_some();
+                if let Some(path) = of_copy {
+                    writer.left_alone.push(format!(
+                        "what comes back stays in {} as well: another copy of the store, of which {path} is, may have nothing \
+                         else of it",
+                        lower.root()
+                    ));
+                }
             }
             return Ok(());
         }
@@ -294,7 +303,7 @@ impl Tip {
         let fresh = Arc::new(Chunk::collected(pack.cache(), pack.store, epoch, &row));
         // Another writer may count on a file of that name.
         writer.check_lock()?;
-        if !goes_down && writer.reuse(&fresh.path) {
+        if !goes_down && writer.reuse(&fresh.path) && writer.may_remove(&*self.disk, &fresh) {
             // Left by a move while somebody read it; a failure below is none of this folder.
             remove_quietly(&*self.disk, &fresh.path);
         }
@@ -333,9 +342,13 @@ impl Tip {
             writer.doomed.extend(old);
         } else {
             writer.doomed.extend(old.iter().filter_map(Chunk::own));
-            for old in old.iter().filter(|old| Arc::strong_count(old) == 1) {
-                // What stays is the same chunk, which the next that is moved there is written over.
-                remove_quietly(&**lower, &old.path);
+            // What stays is the same chunk, which the next that is moved there is written over.
+            let stays = writer.is_shared;
+            for old in old.iter().filter(|old| !stays && Arc::strong_count(old) == 1) {
+                let is_of_copy = old.is_of_copy(&**lower, pack.store);
+                if writer.may_remove(&**lower, old) && matches!(is_of_copy, Ok(false)) {
+                    remove_quietly(&**lower, &old.path);
+                }
             }
         }
         Ok(())

@@ -106,6 +106,8 @@ pub(super) struct Writer {
     pub(super) reclaimed: u64,
     /// The epoch of the chunks that were moved since the lower folder was looked through, and where they went.
     pub(super) moved: Option<(u64, ChunkState)>,
+    /// Another copy of the store has chunks in the lower folder that come back, so they stay there too.
+    pub(super) is_shared: bool,
     /// What was found to be needed of chunks that go to the lower folder, where some are left to go, and how much of all
     /// that are there was needed above.
     pub(super) live: Option<Live>,
@@ -167,6 +169,7 @@ impl Tip {
             removal: None,
             reclaimed: 0,
             moved: None,
+            is_shared: false,
             live: None,
             needed_bytes: None,
             has_failed_to_tend: false,
