@@ -96,3 +96,28 @@ fn marking_reads_large_records_once() {
     let marking = read.load(Ordering::Relaxed) - before;
     assert!(marking > bytes / 2 && marking < 2 * bytes, "{marking} bytes were read of {bytes}");
 }
+
+/// The chunk of the target is read for what else stays, and its file goes as soon as another has taken its place, while
+/// older ones are still to be cleaned.
+#[test]
+fn a_collection_lets_go_of_the_chunk_that_it_began_with() {
+    let memory = MemoryDisk::seeded(1);
+    let options = Options { seed: Some(9), chunk_bytes: 200, ..Options::default() };
+    let mut store = Store::create(Arc::clone(&memory) as Arc<dyn Disk>, options).unwrap();
+    let (mut tree, mut commits) = (store.empty_tree(), Vec::new());
+    for block in 0..6_u8 {
+        tree.add(&["passing"], &[block; 100]).unwrap();
+        tree.add(&["lasting", &block.to_string()], &[block; 100]).unwrap();
+        let info = CommitInfo::new(&[], i64::from(block), "a", "b");
+        commits.push(store.commit(&mut tree, &info).unwrap());
+    }
+    let whole = |number: u64| format!("0000-{number:06}.pack");
+    let target = store.chunks()[4].number;
+    assert!(memory.exists(&whole(target)).unwrap(), "{:?}", memory.files());
+    store.collect(&commits[4]).unwrap();
+    let mut seen = false;
+    while store.collect_step(16).unwrap() {
+        seen |= !memory.exists(&whole(target)).unwrap() && memory.exists(&whole(0)).unwrap();
+    }
+    assert!(seen, "{:?}", memory.files());
+}

@@ -23,7 +23,7 @@ use crate::shrinking::{TRIES, fewer};
 const CASE: usize = 120;
 
 /// What must happen on every disk.
-const HAPPENS: [&str; 36] = [
+const HAPPENS: [&str; 39] = [
     "a fork",
     "a handle from before a commit was read",
     "a handle from before an opening or a clearing was read",
@@ -51,6 +51,9 @@ const HAPPENS: [&str; 36] = [
     "an opening beside a collection that marks",
     "a chunk moved below",
     "what recent commits need of a chunk stayed above",
+    "a commit was read beside damage",
+    "a check told of damage above or below",
+    "a repair beside damage above or below",
     "a chunk came back",
     "a collection was refused beside chunks below",
     "what collections took came back",

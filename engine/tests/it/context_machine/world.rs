@@ -2,6 +2,7 @@
 
 mod collected;
 mod exported;
+mod harmed;
 mod moved;
 mod stored;
 

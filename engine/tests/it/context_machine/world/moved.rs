@@ -61,6 +61,8 @@ impl World {
             }
         }
         self.compare_places();
+        // By a stream of its own, so that what comes next is drawn as it was before.
+        self.harm_chunks(&mut random.clone());
         self.moment += 1;
     }
 
