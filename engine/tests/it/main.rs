@@ -16,6 +16,7 @@ mod manifests; // golden manifests and session files, and what is refused in spi
 mod sim_disk; // what the simulated disk adds: crashes and faults
 
 mod archive_above; // what stays above of chunks in the lower folder, which recent commits need
+mod archive_marks; // archives that cannot find out, or have no room for, what recent commits need
 mod archive_returns; // commits of an archive that have again what older ones had
 mod archive_twins; // lower folders of copies that went on by themselves, and of others that were put in their place
 mod backup; // live tables of one moment in another folder: crashes, faults, refusals, what is copied
