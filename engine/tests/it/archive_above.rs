@@ -436,6 +436,47 @@ fn a_repair_takes_what_is_damaged_below_from_above() {
     }
 }
 
+/// The same where the control file is lost, or one of before the chunks moved: the files above say themselves what they have.
+#[test]
+fn a_repair_takes_from_above_what_is_damaged_below_without_a_control_file() {
+    let mut taken = 0;
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, commits) = blocks(index);
+        let before = upper.bytes("control").unwrap();
+        let lower = SimDisk::new(2);
+        let mut store = open(&upper, sized(index, Some(&lower))).unwrap();
+        store.archive(&commits[100], u64::MAX).unwrap();
+        store.close().unwrap();
+        let parts = parts_above(&upper);
+        let (_, name) = &parts[parts.len() / 2];
+        let bytes = lower.bytes(name).unwrap();
+        let length = bytes.len();
+        let mut images: Vec<_> =
+            (0..length).step_by(397).map(|place| flipped(&lower, name, place)).collect();
+        let cut = [33, length / 2, length - 1];
+        images.extend(cut.map(|cut| with(&lower, name, Some(bytes[..cut].to_vec()))));
+        images.push(with(&lower, name, Some(vec![0; length])));
+        images.push(with(&lower, name, None));
+        for control in [None, Some(before)] {
+            let upper = with(&upper, "control", control.clone());
+            for (number, image) in images.iter().enumerate() {
+                let what = format!("{index:?}, {name}, {number}, {}", control.is_some());
+                let (found, target) = repair(&upper, Some(image)).unwrap();
+                let told = [&found.damage[..], &found.missing].concat();
+                taken += told.iter().filter(|it| it.contains("are taken from")).count();
+                assert_eq!(found.last_commit, commits.last().copied(), "{what}: {told:?}");
+                let store = open(&target, Options::default()).unwrap();
+                for block in (100..commits.len()).chain([21, 33]) {
+                    let is_there = store.exists(&commits[block]).unwrap();
+                    assert!(is_there, "{what}: {block}, {told:?}");
+                    read_all(&store, &commits[block], block as u16).unwrap();
+                }
+            }
+        }
+    }
+    assert!(taken > 20, "{taken}");
+}
+
 /// A file above whose pages were read before it was damaged: a commit that takes over what another handle has finds it below.
 #[test]
 fn a_commit_of_another_handles_tree_finds_below_what_is_damaged_above() {

@@ -331,7 +331,10 @@ impl Wreck {
                 ));
                 continue;
             }
-            let (disk, piece) = match self.with_above(&disk, row.as_ref())? {
+            let next = later.last().filter(|next| next.row.number == number + 1);
+            let next = next.and_then(Piece::begins);
+            let above = (row.as_ref(), &found.generations[..]);
+            let (disk, piece) = match self.with_above(&disk, (&piece, next), above)? {
                 Some(mended) => (Arc::clone(&mended), self.whole(&mended, number, row)?),
                 None => (disk, piece),
             };

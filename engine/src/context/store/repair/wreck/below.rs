@@ -54,31 +54,48 @@ impl Wreck {
         Ok(append::remnants(&*file, identity, |_| ())?.is_none())
     }
 
-    /// Where the chunk of `row` is damaged in the lower folder `disk`, and some of its records are above as well: the chunk
-    /// with these, read where they are. Both files are in memory meanwhile, and none of either after.
+    /// Where the chunk of `piece`, behind which the next begins at logical offset `next`, is damaged in the folder `disk`, and
+    /// some of its records are above as well: the chunk with these, read where they are. Which file has them its row says, or
+    /// else the newest of the `generations` that are there has; of a record its own checksum says that it is the one of its
+    /// place. Both files are in memory meanwhile, and none of either after.
     pub(super) fn with_above(
         &mut self,
         disk: &Arc<dyn Disk>,
-        row: Option<&Row>,
+        (piece, next): (&Piece, Option<u64>),
+        (row, generations): (Option<&Row>, &[u64]),
     ) -> Result<Option<Arc<dyn Disk>>> {
-        let Some(Row { number, base, length, chain, state: State::Both(above), .. }) = row.copied()
-        else {
-            return Ok(None);
+        let number = piece.row.number;
+        let (generation, known) = match row.map(|row| (row.state, row)) {
+            Some((State::Both(above), row)) => (Some(above.generation), Some(row)),
+            Some((State::Lower, _)) => (None, None),
+            // Without a control file, or with one of before the chunk moved.
+            _ => (generations.iter().max().copied(), None),
         };
-        if self.is_sound(disk, number)? && self.chain(disk, number, length)? == Some(chain) {
+        let Some(generation) = generation else { return Ok(None) };
+        let chain = self.chain(disk, number, known.map_or(piece.row.length, |row| row.length))?;
+        let is_right = known.map_or(chain.is_some(), |row| chain == Some(row.chain));
+        if is_right && self.is_sound(disk, number)? {
             return Ok(None);
         }
-        let path = paths::sparse_chunk(self.epoch, number, above.generation);
+        let path = paths::sparse_chunk(self.epoch, number, generation);
         let found = match read_all(&self.source, &path) {
             Err(error) if is_loss(&error) => return Ok(None),
             found => found?,
         };
-        let identity = paths::sparse_identity(self.store, self.epoch, number, above.generation);
+        let begins = Some(piece.row.base).filter(|base| *base != u64::MAX);
+        let base = known.map(|row| row.base).or(begins);
+        let Some(base) = base.or_else(|| self.opening_of(&found).map(|it| it.base)) else {
+            return Ok(None);
+        };
+        let length = next.and_then(|next| next.checked_sub(base)).unwrap_or(piece.row.length);
+        let length = known.map_or(length, |row| row.length);
+        let identity = paths::sparse_identity(self.store, self.epoch, number, generation);
         let whole = paths::chunk(self.epoch, number);
         let bytes = read_all(disk, &whole)?;
         let mut mended = Mended::of(&self.source, &path, bytes.len() as u64);
         let mut count = 0_u64;
-        for entry in salvage::of_sparse(&found, (identity, self.store), &(base..base + length)) {
+        let within = base..base.saturating_add(length);
+        for entry in salvage::of_sparse(&found, (identity, self.store), &within) {
             let from = &found[entry.place as usize..];
             let Some(record) = record::length(from).and_then(|it| from.get(..it as usize)) else {
                 continue;
