@@ -23,7 +23,7 @@ use crate::shrinking::{TRIES, fewer};
 const CASE: usize = 120;
 
 /// What must happen on every disk.
-const HAPPENS: [&str; 39] = [
+const HAPPENS: [&str; 41] = [
     "a fork",
     "a handle from before a commit was read",
     "a handle from before an opening or a clearing was read",
@@ -54,6 +54,8 @@ const HAPPENS: [&str; 39] = [
     "a commit was read beside damage",
     "a check told of damage above or below",
     "a repair beside damage above or below",
+    "a lower folder was read by itself",
+    "a lower folder was no history by itself",
     "a chunk came back",
     "a collection was refused beside chunks below",
     "what collections took came back",

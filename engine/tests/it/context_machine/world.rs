@@ -62,8 +62,10 @@ pub struct World {
     _folder: Option<tempfile::TempDir>,
     /// The lower folder: what was moved there, and copies of what a collection was about to take.
     lower: Arc<dyn Disk>,
-    /// How many chunks the store has there.
-    below: u64,
+    /// The chunks that the store has there.
+    below: BTreeSet<u64>,
+    /// In which chunk each commit is, or from which to which it may be.
+    places: BTreeMap<CommitHash, (u64, u64)>,
     store: Option<Store>,
     held: Held,
     /// All that the store held since it was cleared, the oldest first.
@@ -129,7 +131,8 @@ impl World {
             sim,
             _folder: folder,
             lower,
-            below: 0,
+            below: BTreeSet::new(),
+            places: BTreeMap::new(),
             store: Some(store),
             held: Held::default(),
             history: vec![Held::default()],
@@ -228,6 +231,12 @@ impl World {
             Step::Reopen(closed) => self.reopen(closed),
             Step::Crash(seed) => self.crash(seed),
         }
+        let is_of_places = [Step::Move(0), Step::Collect(0), Step::Reopen(true), Step::Crash(0)]
+            .iter()
+            .any(|of| std::mem::discriminant(of) == std::mem::discriminant(&step));
+        if is_of_places {
+            self.read_kept();
+        }
     }
 
     /// Changes a handle by `action`, which sees the others, and notes when the tree spilled.
@@ -291,11 +300,18 @@ impl World {
         let model = Arc::new(pair.model.clone());
         self.held.commits.push((hash, Arc::clone(&model)));
         self.held.ever.push((hash, model));
+        let chunk = self.last_chunk();
+        self.places.insert(hash, (chunk, chunk));
         self.changed();
         self.count("a commit");
         if self.store().collect_status().unwrap().phase != CollectPhase::None {
             self.count("a commit beside a collection");
         }
+    }
+
+    /// The number of the chunk that is written.
+    fn last_chunk(&mut self) -> u64 {
+        self.store().chunks().last().expect("there is one").number
     }
 
     /// What the store holds has changed.

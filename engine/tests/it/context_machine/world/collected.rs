@@ -59,7 +59,7 @@ impl World {
             return;
         }
         let first = old + random.index(count - old);
-        if self.below > 0 {
+        if !self.below.is_empty() {
             return self.refuse_collection(first);
         }
         if random.one_in(2) {

@@ -95,7 +95,7 @@ impl World {
         let bytes = written(self.store(), &commits, level);
         let file = Exported { commits: in_order, bytes, is_plain: level.is_none() };
         assert_eq!(verify_commit(&*file.disk(), FILE).unwrap().commits, commits.len() as u64);
-        if self.below > 0 {
+        if !self.below.is_empty() {
             self.count("a file was written beside chunks below");
         }
         if commits.len() > 1 {
@@ -140,6 +140,7 @@ impl World {
         if file.names().filter_map(held).any(|number| self.is_before_target(number)) {
             return;
         }
+        let first = self.last_chunk();
         let said = self.store().import_commit(&*file.disk(), FILE).unwrap();
         assert_eq!(said.commits, file.commits.len() as u64);
         for (hash, model) in &file.commits {
@@ -153,6 +154,8 @@ impl World {
             }
             self.held.commits.push((*hash, Arc::clone(model)));
             self.held.ever.push((*hash, Arc::clone(model)));
+            let last = self.last_chunk();
+            self.places.insert(*hash, (first, last));
             // Each is added as any commit is.
             self.changed();
             self.count("a commit came from a file");

@@ -15,7 +15,7 @@ use crate::model::context::Node;
 use crate::random::Random;
 
 /// Whether `store` has all of a commit; panics where it has something else.
-fn reads(store: &Store, (hash, model): &(CommitHash, Arc<Node>)) -> Result<()> {
+pub(super) fn reads(store: &Store, (hash, model): &(CommitHash, Arc<Node>)) -> Result<()> {
     let tree = store.checkout(hash)?;
     for (path, value) in model.values() {
         assert_eq!(tree.find(&path)?, Some(value), "{hash:?}: {path:?}");

@@ -1,11 +1,15 @@
 //! Steps of the lower layer: chunks move there and back, and what collections took comes back from there. Of
-//! the commits the model knows that none changes by a move; of the folder, what it holds.
+//! the commits the model knows that none changes by a move; of the folder, which chunks it holds, and which commits they have.
 
-use varvite::context::{CollectPhase, Keep};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use varvite::context::{ChunkState, CollectPhase, CommitHash, Keep, Store};
 use varvite::disk::{Access, Mode};
 use varvite::error::Kind as ErrorKind;
 
-use super::World;
+use super::harmed::reads;
+use super::{World, options};
 use crate::random::Random;
 
 impl World {
@@ -30,14 +34,16 @@ impl World {
             self.count("a collection ended");
             return self.note_horizon();
         }
-        if self.below > 0 && random.one_in(2) {
+        if !self.below.is_empty() && random.one_in(2) {
             let came = self.store().unarchive(most).unwrap();
-            assert_eq!(came, most.min(self.below), "so many are below");
-            self.below -= came;
+            assert_eq!(came, most.min(self.below.len() as u64), "so many are below");
+            // The newest first.
+            (0..came).for_each(|_| assert!(self.below.pop_last().is_some()));
             self.count("a chunk came back");
         } else if random.one_in(2) {
             self.attach();
         } else {
+            let whole = self.numbers_of(ChunkState::Whole);
             let moved = match self.store().archive(&target, most) {
                 Err(error) if error.kind() == ErrorKind::Invalid => {
                     self.remove_older_history();
@@ -45,7 +51,13 @@ impl World {
                 }
                 outcome => outcome.unwrap(),
             };
-            self.below += moved;
+            let (from, to) = self.places[&target];
+            if from == to {
+                let older = whole.iter().filter(|number| **number < to).count() as u64;
+                assert_eq!(moved, most.min(older), "chunks before that of the commit");
+            }
+            // The oldest first.
+            self.below.extend(whole.into_iter().take(moved as usize));
             if moved > 0 {
                 self.count("a chunk moved below");
                 if self.store().chunks().iter().any(|chunk| chunk.above_bytes > 0) {
@@ -86,6 +98,10 @@ impl World {
         if self.is_twice {
             return;
         }
+        let there = [ChunkState::Whole, ChunkState::Lower].map(|state| self.numbers_of(state));
+        let there = there.concat();
+        let missing = (0..self.last_chunk()).filter(|number| !there.contains(number));
+        let missing: Vec<u64> = missing.collect();
         let attached = match self.store().attach() {
             // A collection to the last commit has just ended its chunk.
             Err(error) if error.to_string().contains("commit once more") => {
@@ -95,7 +111,8 @@ impl World {
             }
             attached => attached.unwrap(),
         };
-        self.below += attached;
+        assert_eq!(attached, missing.len() as u64, "the store has no more of so many");
+        self.below.extend(missing);
         self.kept_before = 0;
         if self.held.commits.len() < self.held.ever.len() {
             self.held.commits.clone_from(&self.held.ever);
@@ -107,13 +124,76 @@ impl World {
         assert_eq!(self.store().attach().unwrap(), 0);
     }
 
-    /// Where the store says that bytes are, and the folder has as many files of them.
+    /// The numbers of the store's chunks that are in this state.
+    fn numbers_of(&mut self, state: ChunkState) -> Vec<u64> {
+        let chunks = self.store().chunks();
+        chunks.iter().filter(|chunk| chunk.state == state).map(|chunk| chunk.number).collect()
+    }
+
+    /// Where the store says that chunks are, and the folder has the files of them.
     fn compare_places(&mut self) {
         let epoch = self.store().stats().epoch;
-        assert_eq!(self.store().archived_bytes() > 0, self.below > 0);
+        assert_eq!(self.store().archived_bytes() > 0, !self.below.is_empty());
+        assert!(self.numbers_of(ChunkState::Lower).iter().eq(&self.below), "{:?}", self.below);
         let there = self.lower.list("").unwrap();
-        let there = there.iter().filter(|name| name.starts_with(&format!("{epoch:04}-")));
-        assert!(there.count() as u64 >= self.below, "what the store has there");
+        for number in &self.below {
+            let name = format!("{epoch:04}-{number:06}.pack");
+            assert!(there.contains(&name), "{name} is below");
+        }
+        self.read_volumes(&there, &format!("{epoch:04}-"));
+    }
+
+    /// The lower folder by itself, whose files are called `names`, has the commits that were made in its chunks, and no
+    /// others, each whole; where it is no history, it says so.
+    fn read_volumes(&mut self, names: &[String], epoch: &str) {
+        let packs: Vec<&String> = names.iter().filter(|name| name.ends_with(".pack")).collect();
+        let numbers: BTreeSet<u64> = packs
+            .iter()
+            .filter_map(|name| name.strip_prefix(epoch)?.strip_suffix(".pack")?.parse().ok())
+            .collect();
+        if numbers.is_empty() {
+            // Nothing, or a history of before the store was cleared.
+            return;
+        }
+        let last = packs.len() as u64 - 1;
+        let is_history = numbers.len() == packs.len() && numbers.last() == Some(&last);
+        let options = options(&self.setup, None);
+        let alone = match Store::open_lower_folder(Arc::clone(&self.lower), options) {
+            Err(error) if !is_history => {
+                let kinds = [ErrorKind::Missing, ErrorKind::Invalid];
+                assert!(kinds.contains(&error.kind()), "{error}");
+                return self.count("a lower folder was no history by itself");
+            }
+            alone => alone.unwrap(),
+        };
+        let mut log = alone.log(usize::MAX).unwrap();
+        log.reverse();
+        let ever = &self.held.ever;
+        let within = |hash: &CommitHash, may_be: bool| {
+            let (from, to) = self.places[hash];
+            (if may_be { from } else { to }) <= last
+        };
+        // One that is there twice was in an older chunk before.
+        if !self.is_twice {
+            let found = |hash: &CommitHash| log.contains(hash);
+            let held = ever.iter().map(|commit| commit.0).filter(found);
+            assert!(held.eq(log.iter().copied()), "in their order, and no others");
+            for (hash, _) in ever {
+                assert!(found(hash) || !within(hash, false), "{hash:?} is in chunk {last} at most");
+                assert!(!found(hash) || within(hash, true), "{hash:?} is in none up to {last}");
+            }
+        }
+        for commit in ever.iter().filter(|commit| log.contains(&commit.0)) {
+            reads(&alone, commit).unwrap();
+        }
+        self.count("a lower folder was read by itself");
+    }
+
+    /// Whatever was moved, taken or brought back: each commit that is kept is read with all that it has.
+    pub(super) fn read_kept(&mut self) {
+        for commit in &self.held.commits {
+            reads(self.store.as_ref().expect("it is open"), commit).unwrap();
+        }
     }
 
     /// A store that keeps all of its chunks does not collect.

@@ -120,7 +120,9 @@ impl World {
         self.life += 1;
         self.held = Held::default();
         self.history.clear();
-        (self.keeping, self.kept_before, self.below) = (None, 0, 0);
+        (self.keeping, self.kept_before) = (None, 0);
+        self.below.clear();
+        self.places.clear();
         self.pins.clear();
         self.is_twice = false;
         self.changed();
