@@ -24,12 +24,13 @@ use crate::setup::DiskKind;
 pub type Body = fn(&[u8]);
 
 /// Every body with its name, operation lists apart.
-pub const BODIES: [(&str, Body); 8] = [
+pub const BODIES: [(&str, Body); 9] = [
     ("context_control", control),
     ("context_sparse", sparse),
     ("context_snapshot", snapshot),
     ("context_import", import),
     ("context_index", index),
+    ("context_lower", lower),
     ("context_pack", pack),
     ("context_records", records),
     ("context_hash", text),
@@ -233,16 +234,26 @@ pub fn pack(bytes: &[u8]) {
 /// A store whose chunk was collected.
 fn collected() -> Arc<MemoryDisk> {
     static STORE: OnceLock<Arc<MemoryDisk>> = OnceLock::new();
-    let make = || {
-        let disk = told(true);
-        let mut store = Store::open(disk.clone(), small()).expect("it was closed");
-        let newest = store.log(3).expect("memory does not fail");
-        store.collect(&newest[2]).expect("it is there");
-        while store.collect_step(1_000).expect("memory does not fail") {}
-        store.close().expect("memory does not fail");
-        disk
-    };
-    STORE.get_or_init(make).snapshot()
+    STORE.get_or_init(|| collect(false)).snapshot()
+}
+
+/// The same, which has gone on.
+fn gone_on() -> Arc<MemoryDisk> {
+    static STORE: OnceLock<Arc<MemoryDisk>> = OnceLock::new();
+    STORE.get_or_init(|| collect(true)).snapshot()
+}
+
+fn collect(goes_on: bool) -> Arc<MemoryDisk> {
+    let disk = told(true);
+    let mut store = Store::open(disk.clone(), small()).expect("it was closed");
+    let newest = store.log(3).expect("memory does not fail");
+    store.collect(&newest[2]).expect("it is there");
+    while store.collect_step(1_000).expect("memory does not fail") {}
+    if goes_on {
+        widen(&mut store, 4).expect("memory does not fail");
+    }
+    store.close().expect("memory does not fail");
+    disk
 }
 
 const SPARSE: &str = "0000-000000-1.pack";
@@ -289,6 +300,137 @@ pub fn sparse(bytes: &[u8]) {
     disk.replace("control", repaired(&control)).expect("memory takes it");
     disk.replace(SPARSE, bytes.clone()).expect("memory takes it");
     use_all(&disk, crc(&bytes).is_multiple_of(8));
+}
+
+/// A store whose first chunk is in a lower folder, with what recent commits need of it above; and that folder.
+fn archived() -> &'static (Arc<MemoryDisk>, Arc<MemoryDisk>) {
+    static STORE: OnceLock<(Arc<MemoryDisk>, Arc<MemoryDisk>)> = OnceLock::new();
+    STORE.get_or_init(|| {
+        let (disk, lower) = (told(true), MemoryDisk::seeded(2));
+        let mut store = Store::open(disk.clone(), below(&lower)).expect("it was closed");
+        store.begin_chunk().expect("memory does not fail");
+        widen(&mut store, 3).expect("memory does not fail");
+        let last = store.last_commit().expect("memory does not fail").expect("it has commits");
+        assert_eq!(store.archive(&last, u64::MAX).expect("memory does not fail"), 1);
+        store.close().expect("memory does not fail");
+        (disk, lower)
+    })
+}
+
+fn below(lower: &Arc<MemoryDisk>) -> Options {
+    Options { lower: Some(Arc::clone(lower) as Arc<dyn Disk>), ..small() }
+}
+
+/// The batches of the chunk in the lower folder, without its end.
+fn lower_batches() -> &'static [(Position, Vec<u8>)] {
+    static BATCHES: OnceLock<Vec<(Position, Vec<u8>)>> = OnceLock::new();
+    BATCHES.get_or_init(|| {
+        let mut batches = Vec::new();
+        let (file, header) =
+            open_reader(&*archived().1, PACK, FileKind::Pack).expect("it is there");
+        scan(&*file, header.identity, Position::start(), |position, payload| {
+            batches.push((position, payload.to_vec()));
+            Ok(())
+        })
+        .expect("it is sound");
+        batches.pop();
+        batches
+    })
+}
+
+/// Seeds of [`lower`]: the file as it is, and each batch of it.
+pub fn lower_seeds() -> Vec<Vec<u8>> {
+    let whole = archived().1.bytes(PACK).expect("it is there");
+    let batches = lower_batches().iter().enumerate();
+    let mut seeds: Vec<_> =
+        batches.map(|(number, (_, payload))| [&[1, number as u8], &payload[..]].concat()).collect();
+    seeds.push([&[0, 0], &whole[..]].concat());
+    seeds
+}
+
+/// The chunk whose batch `number` has `payload`, as long as it was, with every checksum made right to its end.
+fn rewritten(number: usize, payload: &[u8]) -> Vec<u8> {
+    const SEAL_CHAIN: usize = 2 + 32 + 16;
+    let whole = archived().1.bytes(PACK).expect("it is there");
+    let disk = MemoryDisk::seeded(3);
+    disk.replace(PACK, &whole[..lower_batches()[0].0.offset as usize]).expect("memory takes it");
+    let each = |_: Position, _: &[u8]| Ok(());
+    let mut file = AppendFile::open(&*disk, PACK, FileKind::Pack, Position::start(), each)
+        .expect("a header alone is sound");
+    let batches = lower_batches();
+    for (at, (position, before)) in batches.iter().enumerate() {
+        let mut bytes = before.clone();
+        if at == number % batches.len() {
+            let count = bytes.len().min(payload.len());
+            bytes[..count].copy_from_slice(&payload[..count]);
+            repair_records(position.offset + HEAD as u64, &mut bytes);
+        }
+        file.push(&bytes).expect("a short batch");
+        file.sync().expect("memory does not fail");
+    }
+    let (end, mut seal) = (file.end(), whole[file.end().offset as usize + HEAD..].to_vec());
+    seal[SEAL_CHAIN..SEAL_CHAIN + 4].copy_from_slice(&end.chain.to_le_bytes());
+    repair_records(end.offset + HEAD as u64, &mut seal);
+    file.push(&seal).expect("a short batch");
+    file.sync().expect("memory does not fail");
+    disk.bytes(PACK).expect("it was just written")
+}
+
+/// The checksum of the last batch of a chunk, by which a control file knows it.
+fn chain_of(chunk: &[u8]) -> Option<[u8; 4]> {
+    let disk = MemoryDisk::seeded(3);
+    disk.replace(PACK, chunk).expect("memory takes it");
+    let (file, header) = open_reader(&*disk, PACK, FileKind::Pack).ok()?;
+    let end = scan(&*file, header.identity, Position::start(), |_, _| Ok(())).ok()?.end;
+    Some(end.chain.to_le_bytes())
+}
+
+/// A chunk in the lower folder: any bytes, or batches whose checksums are right and which the control file takes for its own.
+pub fn lower(bytes: &[u8]) {
+    let Some(([kind, number], rest)) = bytes.split_first_chunk() else { return };
+    let (upper, lower) = (archived().0.snapshot(), archived().1.snapshot());
+    let mut chunk = rest.to_vec();
+    if kind % 2 == 1 {
+        chunk = rewritten(usize::from(*number), rest);
+        let before = chain_of(&lower.bytes(PACK).expect("it is there")).expect("it is sound");
+        let mut control = upper.bytes("control").expect("it is there");
+        let place = control.windows(4).position(|bytes| *bytes == before).expect("its row says it");
+        let chain = chain_of(&chunk).expect("its checksums are right");
+        control[place..place + 4].copy_from_slice(&chain);
+        upper.replace("control", repaired(&control)).expect("memory takes it");
+    }
+    lower.replace(PACK, chunk).expect("memory takes it");
+    let sound = |store: &Store| {
+        let read = read(store);
+        if store.check().is_ok_and(|checked| checked.index_faults.is_empty()) {
+            assert!(read.is_ok(), "sound, but not read: {read:?}");
+        }
+        let _ = store.check_chunks(&mut |_| Ok(()));
+    };
+    if let Ok(alone) = Store::open_lower_folder(lower.clone(), small()) {
+        sound(&alone);
+    }
+    if let Ok(reader) = Store::open_read_only(upper.clone(), below(&lower)) {
+        sound(&reader);
+    }
+    if !crc(bytes).is_multiple_of(4) {
+        return;
+    }
+    // Another copy, which has collected, takes it or leaves it, and so does the store itself.
+    if let Ok(mut store) = Store::open(gone_on(), below(&lower)) {
+        let _ = store.attach();
+        sound(&store);
+    }
+    let target = MemoryDisk::seeded(4) as Arc<dyn Disk>;
+    let (from, under) = (upper.clone() as Arc<dyn Disk>, lower.clone() as Arc<dyn Disk>);
+    let _ = Store::repair(&from, Some(&under), &target, &mut |_, _| Ok(()));
+    let Ok(mut store) = Store::open(upper, below(&lower)) else { return };
+    store.begin_chunk().expect("memory does not fail");
+    if let Ok(Some(last)) = store.last_commit() {
+        let _ = store.archive(&last, u64::MAX);
+    }
+    let _ = store.unarchive(u64::MAX);
+    sound(&store);
 }
 
 const SNAPSHOT: &str = "commit.snapshot";
@@ -503,6 +645,7 @@ pub mod tests {
                 manifests.map(|name| bytes(name)).collect()
             }
             "context_pack" => vec![bytes(PACK)],
+            "context_lower" => lower_seeds(),
             "context_sparse" => vec![collected().bytes(SPARSE).unwrap()],
             "context_snapshot" => {
                 [SNAPSHOT, RANGE, PACKED].map(|name| exported().bytes(name).unwrap()).to_vec()
@@ -552,6 +695,24 @@ pub mod tests {
     #[test]
     fn no_mutation_of_a_sparse_chunk_makes_a_context_panic() {
         mutate("context_sparse", 1_500); // each opens a store
+    }
+
+    #[test]
+    fn no_mutation_of_a_chunk_in_the_lower_folder_makes_a_context_panic() {
+        let seeds = lower_seeds();
+        for (number, seed) in seeds[..seeds.len() - 1].iter().enumerate() {
+            let same = rewritten(number, &seed[2..]);
+            let whole = archived().1.bytes(PACK).unwrap();
+            // Heads of batches say also how far the file was synced.
+            assert_eq!((same.len(), chain_of(&same)), (whole.len(), chain_of(&whole)), "{number}");
+        }
+        let (upper, under) = (archived().0.snapshot(), archived().1.snapshot());
+        let store = Store::open(upper, below(&under)).unwrap();
+        assert_eq!(store.check().unwrap().commits, 10);
+        let alone = Store::open_lower_folder(under.clone(), small()).unwrap();
+        assert_eq!(alone.check().unwrap().commits, 9);
+        assert_eq!(Store::open(gone_on(), below(&under)).unwrap().attach().unwrap(), 1);
+        mutate("context_lower", 1_200); // each opens three stores
     }
 
     #[test]
