@@ -510,16 +510,14 @@ impl Store {
     /// What was found wrong with the index, which was then made again; and files of others under the names of the store's own,
     /// which it leaves alone.
     pub fn warnings(&self) -> Vec<String> {
-        match self.irmin() {
-            Some(history) => history.warnings(),
-            None => {
-                let mut warnings = lock(&self.index).warnings().to_vec();
-                if let Some(tip) = self.tip.as_ref().filter(|_| !cfg!(varvite_js)) {
-                    warnings.extend(lock(&tip.writer).left_alone.iter().cloned());
-                }
-                warnings
-            }
+        if let Some(history) = self.irmin() {
+            return history.warnings();
         }
+        let mut warnings = lock(&self.index).warnings().to_vec();
+        if let Some(tip) = self.tip.as_ref().filter(|_| !cfg!(varvite_js)) {
+            warnings.extend(lock(&tip.writer).left_alone.iter().cloned());
+        }
+        warnings
     }
 
     fn commit_at(&self, offset: u64) -> Result<(CommitHash, CommitBody)> {

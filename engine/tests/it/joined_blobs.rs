@@ -92,7 +92,7 @@ fn read(session: &Session) -> Result<Model> {
     let mut found = Model::new();
     for table in session.open_all(&OpenTable::default())? {
         let mut entries = BTreeMap::new();
-        for entry in table.iter() {
+        for entry in &table {
             let (key, value) = entry?;
             entries.insert(key.to_vec(), value.to_vec());
         }
@@ -203,7 +203,7 @@ fn values_in_blob_files_are_found_after_files_became_one() {
                 assert_eq!(read(&open(&image, log).unwrap()).unwrap(), model, "{place}");
                 assert_sound(&image, &place);
             }
-            assert!(sim.list("log").unwrap().len() <= 24, "{place}: {:?}", after);
+            assert!(sim.list("log").unwrap().len() <= 24, "{place}: {after:?}");
         }
         assert!(joins > 4, "{log:?}, closes: {closes}: {joins}");
         assert_eq!(read(&open(&sim, log).unwrap()).unwrap(), model);

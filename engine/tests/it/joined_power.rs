@@ -41,7 +41,7 @@ fn table_options(number: u64) -> TableOptions {
         size_ratio: 2,
         ..TableOptions::default()
     };
-    if number % 2 == 0 { small.with_operator(MergeOperator::add_u64()) } else { small }
+    if number.is_multiple_of(2) { small.with_operator(MergeOperator::add_u64()) } else { small }
 }
 
 #[derive(Clone, Debug)]
@@ -295,7 +295,9 @@ impl World {
         follower.reload().unwrap_or_else(|error| panic!("{place}: {error}"));
         let found = entries(follower.tables()).unwrap_or_else(|error| panic!("{place}: {error}"));
         let mut doubtful = self.possible.newest().clone();
-        in_doubt.iter().for_each(|act| apply(&mut doubtful, act));
+        if let Some(act) = in_doubt {
+            apply(&mut doubtful, act);
+        }
         let is_right = found == *self.possible.newest() || found == doubtful;
         assert!(
             is_right,
@@ -451,7 +453,7 @@ impl World {
         }
         image.damage(path, bytes).unwrap();
         seen.damaged += 1;
-        let mut look = || -> Result<Option<Model>> {
+        let look = || -> Result<Option<Model>> {
             let session = Session::open(Arc::clone(&image) as Arc<dyn Disk>, self.options.clone())?;
             if !session.warnings().is_empty() {
                 return Ok(None);

@@ -212,7 +212,7 @@ fn what_is_the_stores_own_and_damaged_goes_when_it_was_written_anew() {
     let (upper, lower, commits) = archived(9, 100);
     let (name, _) = parts_above(&upper).swap_remove(1);
     let bytes = upper.bytes(&name).unwrap();
-    for bit in 0..8 * 32 + 1 {
+    for bit in 0..=8 * 32 {
         if bit % 5 != 0 && bit < 8 * 32 {
             continue;
         }

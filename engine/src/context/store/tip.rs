@@ -70,6 +70,7 @@ pub(super) struct Tip {
 
 /// What is under the tip's lock.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // each is a fact that the others say nothing about
 pub(super) struct Writer {
     pub(super) append: AppendFile,
     lock: Box<dyn Lock>,

@@ -58,7 +58,7 @@ impl World {
         let hit: Vec<_> = hit.map(|((disk, name), _)| (disk, name, read_all(disk, name))).collect();
         for (disk, name, bytes) in &hit {
             let mut damaged = bytes.clone();
-            for _ in 0..1 + random.below(6) {
+            for _ in 0..=random.below(6) {
                 let place = random.index(damaged.len());
                 damaged[place] ^= 1 << random.below(8);
             }

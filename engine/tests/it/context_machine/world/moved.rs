@@ -146,7 +146,7 @@ impl World {
     /// The lower folder by itself, whose files are called `names`, has the commits that were made in its chunks, and no
     /// others, each whole; where it is no history, it says so.
     fn read_volumes(&mut self, names: &[String], epoch: &str) {
-        let packs: Vec<&String> = names.iter().filter(|name| name.ends_with(".pack")).collect();
+        let packs: Vec<&String> = names.iter().filter(|name| name.contains(".pack")).collect();
         let numbers: BTreeSet<u64> = packs
             .iter()
             .filter_map(|name| name.strip_prefix(epoch)?.strip_suffix(".pack")?.parse().ok())
