@@ -35,6 +35,15 @@ done
             .unwrap();
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     };
+    // Without a history there is nothing to show, and that is said.
+    let ran = Command::new("bash")
+        .arg(root.join("bench/publish"))
+        .args(["--page", "--out"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(!ran.status.success() && said.contains("there is no history"), "{said}");
     run(&["--quick"], "one </script><b>");
     run(&["--quick"], "two");
     run(&["--quick"], "two");
@@ -65,9 +74,20 @@ done
     }
     runs.sort_unstable();
     assert_eq!(runs, [12 + 4, 2 * (12 + 4)]);
+    // A copy that lost its last line end takes no line of another file.
+    for file in std::fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().path()) {
+        if file.extension().is_some_and(|it| it == "jsonl") {
+            let text = std::fs::read_to_string(&file).unwrap();
+            std::fs::write(&file, text.trim_end()).unwrap();
+        }
+    }
     run(&["--page"], "none");
     let page = std::fs::read_to_string(folder.path().join("index.html")).unwrap();
     assert_eq!(page.matches("\"benchmark\":").count(), 48);
+    let runs = page.lines().filter(|line| line.starts_with("{\"time\""));
+    assert!(
+        runs.clone().count() == 48 && runs.clone().all(|it| it.matches("\"time\":").count() == 1)
+    );
     // The name of a machine ends no script.
     assert_eq!(page.matches("</script>").count(), 2, "its own");
     let outside = page.replace("http://www.w3.org/2000/svg", "");
