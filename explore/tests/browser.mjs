@@ -287,6 +287,30 @@ if (traced.length) {
   const told = await chart.getAttribute("aria-valuetext");
   await open(await linked());
   expect((await page.getByRole("slider").first().getAttribute("aria-valuetext")) === told, "the link leads to another point");
+  // Zoomed in, the keys begin with a point in view, and what is in view follows the one that is selected.
+  const { activity } = await (await fetch(`${url}api/trace`)).json();
+  const nameOf = async () => (await chart.getAttribute("aria-valuetext")).split(": ")[0];
+  const zoom = () => /-zoom=([^&]*)/.exec(page.url())[1].split(",").map(Number);
+  await open("#/timeline");
+  await chart.focus();
+  await page.keyboard.press("+");
+  await page.keyboard.press("+");
+  const wide = zoom();
+  const inView = activity.filter((it) => it.second >= wide[0] && it.second <= wide[1]).length;
+  await page.keyboard.press("ArrowRight");
+  const begin = await nameOf();
+  expect(begin !== "nothing selected", "no point is selected where it is zoomed");
+  for (let turn = 0; turn < inView + 1; turn++) await page.keyboard.press("ArrowRight");
+  expect((await nameOf()) !== begin && zoom()[0] > wide[0] && zoom()[1] <= activity.at(-1).second, `behind ${wide} the keys lead to ${await nameOf()}, ${zoom()}`);
+  await page.keyboard.press("Enter");
+  expect(/-pin=[0-9]/.test(page.url()), `what is selected behind the zoom is not pinned: ${page.url()}`);
+  for (let turn = 0; turn < inView * 2; turn++) await page.keyboard.press("ArrowLeft");
+  expect(zoom()[0] < wide[0], `before ${wide} the keys lead to ${await nameOf()}, ${zoom()}`);
+  for (const key of ["End", "Home"]) {
+    await page.keyboard.press(key);
+    expect(+(await chart.getAttribute("aria-valuenow")) === (key === "End" ? activity.length - 1 : 0), `${key} leads to ${await nameOf()}`);
+  }
+  expect((await nameOf()) !== "nothing selected" && zoom()[0] === activity[0].second, `Home leads to ${await nameOf()}, ${zoom()}`);
   const box = await chart.boundingBox();
   await page.mouse.move(box.x + box.width * 0.3, box.y + 80);
   await page.mouse.down();
