@@ -18,7 +18,7 @@ use crate::store::folder;
 /// Traces that are shown at most.
 const TRACES_MAX: usize = 8;
 
-/// Stores in folders of the one that is given.
+/// Stores in folders of the one that is given, by name: of more, these are shown.
 const BELOW_MAX: usize = 32;
 
 /// Memory for what a context's pages and nodes need while they are shown.
@@ -99,7 +99,15 @@ fn stores(path: &Path, how: &How) -> Result<Vec<Source>> {
     if !found.iter().any(|(_, what)| *what == What::Irmin) {
         how.foreign.expect_no_shape(path)?;
     }
-    found.truncate(BELOW_MAX + 1);
+    let (all, most) = (found.len(), BELOW_MAX + usize::from(found[0].0 == path));
+    if all > most {
+        // Each that is looked at takes memory.
+        eprintln!(
+            "note: {} has {all} stores, of which {most} are shown: give the folder of another one to see it",
+            path.display()
+        );
+        found.truncate(most);
+    }
     let own = path;
     let of = |(path, what): (PathBuf, What)| {
         // A lower folder is that of one store.
@@ -123,6 +131,7 @@ fn source(path: PathBuf, what: What, foreign: Foreign, snapshot: Option<String>)
             let options = Options {
                 objects_bytes: CACHE_BYTES,
                 pages_bytes: CACHE_BYTES,
+                hashes_bytes: CACHE_BYTES,
                 ..Options::default()
             };
             let folder = Folder { store: path.clone(), foreign: foreign.clone() };
