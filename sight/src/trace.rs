@@ -19,4 +19,4 @@ pub use compare::{Change, Comparison, Only, compare};
 pub use outcome::{ActionTime, Outcome};
 pub use page::{comparison_page, summary_page};
 pub use replay::Replay;
-pub use summary::{Summary, blocks_between, summarise};
+pub use summary::{Summary, Summing, blocks_between, summarise};

@@ -71,6 +71,20 @@ impl Trace {
         }
     }
 
+    /// Goes on with a recording that had not ended: after this, [`Trace::next_call`] gives what was written since. Says
+    /// no, and changes nothing, where the file at `path` is another recording, or the one that was read had an end:
+    /// what is there is then to be opened and read from its begin. `Missing`, `Io`, `Corrupt`, or `Invalid` when it is
+    /// another file.
+    pub fn go_on(&mut self, disk: &dyn Disk, path: &str) -> Result<bool> {
+        let now = Trace::open(disk, path)?;
+        let is_same = now.identity == self.identity && now.length >= self.end.bytes;
+        if self.end.is_ended || !is_same {
+            return Ok(false);
+        }
+        (self.file, self.length) = (now.file, now.length);
+        Ok(true)
+    }
+
     /// What was read so far.
     #[must_use]
     pub fn end(&self) -> TraceEnd {
@@ -131,10 +145,20 @@ impl Trace {
     /// The end of the trace at `offset`, or damage: what a recording did not end has no frame behind it, so where one
     /// is, it is the length that is not as it was.
     fn cut_or_corrupt(&self, offset: u64, length: u32) -> Result<bool> {
+        let left = self.length - offset;
+        // It has no more bytes than one frame either, and those of a file made for it are not looked through.
+        if left > (HEAD + FRAME_BYTES_MAX) as u64 {
+            let expected = "a frame, or less than the longest one has";
+            return Err(Error::corrupt(
+                self.file.path(),
+                offset,
+                expected,
+                format_args!("{left} bytes"),
+            ));
+        }
         if !self.has_end_behind(offset)? && !self.has_frame_behind(offset)? {
             return Ok(false);
         }
-        let left = self.length - offset;
         let expected = format_args!("a frame of less than {left} bytes, with others behind it");
         Err(Error::corrupt(self.file.path(), offset + 4, expected, length))
     }

@@ -10,12 +10,12 @@ use serde_json::json;
 use varvite::Kind;
 use varvite::disk::os::OsDisk;
 use varvite::trace::Trace;
-use varvite_sight::trace::{BlockTime, Summary, blocks_between, summarise};
+use varvite_sight::trace::{BlockTime, Summary, Summing, blocks_between};
 
 use super::{Made, State, Until};
 use crate::answer::{Answer, Fault};
 use crate::query::Query;
-use crate::sources::lock;
+use crate::sources::{REST, lock, try_lock};
 
 /// Traces beside each other.
 const COMPARED_MAX: usize = 8;
@@ -23,8 +23,9 @@ const COMPARED_MAX: usize = 8;
 /// How long a trace is read before who asked for it is told to ask again: others wait for the thread that waits.
 const WAIT: Duration = Duration::from_millis(500);
 
-/// One that grows is read again at most so often.
+/// One that grows is gone on with at most so often, and less often when that takes long: others time what is recorded.
 const MOMENT: Duration = Duration::from_secs(2);
+const SHARE: u32 = 4;
 
 /// When the file was changed, and how long it was then.
 type Look = (Option<SystemTime>, u64);
@@ -36,15 +37,24 @@ enum Summed {
     Nothing,
     /// A thread reads it.
     Reading,
-    /// Of a file that looked so, at that time.
+    /// Of a file that looked so. One that has grown is enough until that time.
     Done(Look, Instant, Arc<Summary>),
     Failed(Look, Instant, Fault),
+}
+
+/// A recording that had not ended when it was read, up to there: what follows is added.
+struct Growing {
+    trace: Trace,
+    summing: Summing,
+    asked: Instant,
 }
 
 /// A file, and what is known of it.
 struct One {
     file: PathBuf,
     summed: Mutex<Summed>,
+    /// Held by the thread that reads.
+    growing: Mutex<Option<Growing>>,
     changed: Condvar,
 }
 
@@ -53,7 +63,10 @@ pub struct Traces(Vec<Arc<One>>);
 
 impl Traces {
     pub fn new(files: Vec<PathBuf>) -> Traces {
-        let one = |file| Arc::new(One { file, summed: Mutex::default(), changed: Condvar::new() });
+        let one = |file| {
+            let (summed, growing) = (Mutex::default(), Mutex::default());
+            Arc::new(One { file, summed, growing, changed: Condvar::new() })
+        };
         Traces(files.into_iter().map(one).collect())
     }
 
@@ -62,6 +75,17 @@ impl Traces {
             one.file.file_name().unwrap_or_default().to_string_lossy().into_owned()
         };
         self.0.iter().map(name).collect()
+    }
+
+    /// Closes files that nobody has asked for since a while: they may have been removed.
+    pub fn rest(&self) {
+        let Some(before) = Instant::now().checked_sub(REST) else { return };
+        for one in &self.0 {
+            let Some(mut growing) = try_lock(&one.growing) else { continue };
+            if growing.as_ref().is_some_and(|it| it.asked < before) {
+                *growing = None;
+            }
+        }
     }
 
     /// How long each is: another number when one has grown, or is another.
@@ -115,35 +139,66 @@ impl One {
 
     /// Whether what was read of it still does: nothing was written since, or only a moment ago was it read and it has
     /// only grown.
-    fn is_enough(&self, look: &Look, ended: &Instant) -> bool {
+    fn is_enough(&self, look: &Look, stale: &Instant) -> bool {
         let now = self.look();
-        now == *look || (now.1 >= look.1 && ended.elapsed() < MOMENT)
+        now == *look || (now.1 >= look.1 && Instant::now() < *stale)
     }
 
     /// Reads the trace and says that it did, however that ended.
     fn read(&self) {
-        let look = self.look();
-        let summed = match std::panic::catch_unwind(AssertUnwindSafe(|| self.sum())) {
-            Ok(Ok(summary)) => Summed::Done(look, Instant::now(), Arc::new(summary)),
-            Ok(Err(error)) => Summed::Failed(look, Instant::now(), error.into()),
+        let (look, start) = (self.look(), Instant::now());
+        let summed = std::panic::catch_unwind(AssertUnwindSafe(|| self.sum()));
+        let took = start.elapsed();
+        let stale = |took: Duration| Instant::now() + MOMENT.max(took * SHARE);
+        let summed = match summed {
+            // What is read once takes long once.
+            Ok(Ok((summary, has_gone_on))) => {
+                let ended = summary.is_ended;
+                let took = if has_gone_on || ended { took } else { Duration::ZERO };
+                Summed::Done(look, stale(took), Arc::new(summary))
+            }
+            Ok(Err(error)) => Summed::Failed(look, stale(took), error.into()),
             Err(_) => {
                 let why = "the trace could not be summed up; that is a fault of this program";
                 let fault = Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Panicked", why);
-                Summed::Failed(look, Instant::now(), fault)
+                Summed::Failed(look, stale(took), fault)
             }
         };
         *lock(&self.summed) = summed;
         self.changed.notify_all();
     }
 
-    fn sum(&self) -> varvite::Result<Summary> {
-        self.opened(summarise)
+    /// The sum, and whether it went on from one before.
+    fn sum(&self) -> varvite::Result<(Summary, bool)> {
+        let mut kept = lock(&self.growing);
+        // What an error or a panic leaves is not gone on with.
+        let mut before = kept.take();
+        self.with(|disk, name| {
+            let has_gone_on = match &mut before {
+                Some(before) => before.trace.go_on(disk, name)?,
+                None => false,
+            };
+            let mut growing = match before.filter(|_| has_gone_on) {
+                Some(before) => before,
+                None => Growing {
+                    trace: Trace::open(disk, name)?,
+                    summing: Summing::default(),
+                    asked: Instant::now(),
+                },
+            };
+            growing.summing.read(&mut growing.trace)?;
+            growing.asked = Instant::now();
+            let end = growing.trace.end();
+            let summary = growing.summing.summary(name, end);
+            *kept = (!end.is_ended).then_some(growing);
+            Ok((summary, has_gone_on))
+        })
     }
 
-    /// What `read` makes of the trace, and of its name.
-    fn opened<T>(
+    /// What `read` makes of the trace's folder, and of its name.
+    fn with<T>(
         &self,
-        read: impl FnOnce(&mut Trace, &str) -> varvite::Result<T>,
+        read: impl FnOnce(&OsDisk, &str) -> varvite::Result<T>,
     ) -> varvite::Result<T> {
         let folder =
             self.file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -157,8 +212,8 @@ impl One {
             Kind::Corrupt => error.with_advice("record it again, or take another copy"),
             _ => error,
         };
-        let mut trace = Trace::open(&*OsDisk::new(folder)?, name).map_err(told)?;
-        read(&mut trace, name).map_err(told)
+        let disk = OsDisk::new(folder)?;
+        read(&disk, name).map_err(told)
     }
 }
 
@@ -216,7 +271,10 @@ pub fn commits(state: &State, query: &Query, until: &Until) -> Made {
     } else {
         let one = &state.traces.0[usize::try_from(trace).unwrap_or(usize::MAX)];
         let goes_on = || !until.is_over();
-        one.opened(|trace, _| blocks_between(trace, summary.has_commits, from..to, goes_on))?
+        one.with(|disk, name| {
+            let mut trace = Trace::open(disk, name)?;
+            blocks_between(&mut trace, summary.has_commits, from..to, goes_on)
+        })?
     };
     let said = json!({ "blocks": summary.blocks, "is_cut": is_cut, "commits": value(&points)? });
     Ok(Answer::Json(said, "commits"))
@@ -255,13 +313,34 @@ fn runs(state: &State, query: &Query, until: &Until) -> Result<Vec<Summary>, Fau
     numbers.iter().map(of).collect()
 }
 
-/// `/api/compare`.
-pub fn compare(state: &State, query: &Query, until: &Until) -> Made {
+fn compared(state: &State, query: &Query, until: &Until, rows: &'static str) -> Made {
     let compared = varvite_sight::trace::compare(runs(state, query, until)?);
     let mut said = value(&compared)?;
     let changes: Vec<_> = [&compared.worse, &compared.better].into_iter().flatten().collect();
     said["changes"] = json!(value(&changes)?);
-    Ok(Answer::Json(said, "changes"))
+    Ok(Answer::Json(said, rows))
+}
+
+/// `/api/compare`.
+pub fn compare(state: &State, query: &Query, until: &Until) -> Made {
+    compared(state, query, until, "changes")
+}
+
+/// `/api/compare/only`.
+pub fn only(state: &State, query: &Query, until: &Until) -> Made {
+    compared(state, query, until, "only")
+}
+
+/// `/api/compare/runs`: of each run what is one figure.
+pub fn runs_beside(state: &State, query: &Query, until: &Until) -> Made {
+    let mut rows = value(&runs(state, query, until)?)?;
+    for (number, row) in rows.as_array_mut().into_iter().flatten().enumerate() {
+        if let Some(row) = row.as_object_mut() {
+            row.retain(|name, it| !it.is_array() && (!it.is_object() || name == "block_latency"));
+            row.insert("run".to_owned(), (number + 1).into());
+        }
+    }
+    Ok(Answer::Json(json!({ "runs": rows }), "runs"))
 }
 
 /// `/api/compare/distributions`.

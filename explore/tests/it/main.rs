@@ -6,6 +6,7 @@ mod api;
 mod assets;
 mod going_on;
 mod hostile;
+mod live_traces;
 mod query_bytes; // mutated query strings; the body of a fuzz target
 mod request_bytes; // mutated requests, in this process; the body of a fuzz target
 mod stores;

@@ -28,7 +28,7 @@ pub struct BlockTime {
     pub total_ms: BTreeMap<&'static str, f64>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Part {
     number: u64,
     blocks: u64,
@@ -55,7 +55,7 @@ impl Part {
 }
 
 /// Blocks being gathered: those whose numbers are asked for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ByBlock {
     asked: Range<u64>,
     ended: u64,

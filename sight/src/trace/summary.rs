@@ -171,7 +171,7 @@ fn decade(duration_ns: u64) -> usize {
 }
 
 /// Time in calls by action, in parts of the time that double when there would be too many.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Grid {
     width_ns: u64,
     parts: Vec<BTreeMap<Action, u64>>,
@@ -209,7 +209,7 @@ impl Grid {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Sums {
     total_ns: u64,
     bytes_given: u64,
@@ -291,7 +291,7 @@ struct Ended {
 const NOTHING: Ended = Ended { end_ns: 0, calls: 0, total_ns: 0, commit_ns: 0, transactions: 0 };
 
 /// Adds up the calls of a trace.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Adding {
     calls: u64,
     failed: u64,
@@ -338,7 +338,7 @@ const LOAD: &str = "load";
 
 /// Samples of one name: each stands for as many, which double when there would be too many points. It is the largest of
 /// them, so that no peak is lost; where a number only grows it is the last one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Series {
     first: (f64, u64),
     last: (f64, u64),
@@ -700,11 +700,35 @@ fn distribution(durations: &Histogram<u32>, longest_ns: u64) -> Vec<(f64, f64)> 
 
 /// Reads a trace to its end and adds it up; `name` is what it is called.
 pub fn summarise(trace: &mut Trace, name: &str) -> Result<Summary> {
-    let mut adding = Adding::of(0..u64::MAX);
-    while let Some(call) = trace.next_call()? {
-        adding.add(&call);
+    let mut summing = Summing::default();
+    summing.read(trace)?;
+    Ok(summing.0.summary(name, trace.end()))
+}
+
+/// The sum of a trace that may go on: what was read of it is not read again.
+#[derive(Debug)]
+pub struct Summing(Adding);
+
+impl Default for Summing {
+    fn default() -> Summing {
+        Summing(Adding::of(0..u64::MAX))
     }
-    Ok(adding.summary(name, trace.end()))
+}
+
+impl Summing {
+    /// Adds what the trace has from where it was read last up to its end.
+    pub fn read(&mut self, trace: &mut Trace) -> Result<()> {
+        while let Some(call) = trace.next_call()? {
+            self.0.add(&call);
+        }
+        Ok(())
+    }
+
+    /// The sum of what was read, up to `end`; `name` is what the trace is called.
+    #[must_use]
+    pub fn summary(&self, name: &str, end: TraceEnd) -> Summary {
+        self.0.clone().summary(name, end)
+    }
 }
 
 /// Reads a trace for the blocks from one number to before another, each by itself where they are few enough. `has_commits` is
