@@ -1,12 +1,14 @@
 //! Answers as they go out: headers, JSON, and the same as comma-separated values.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 use varvite::{Error, Kind};
 
+use crate::outgoing::Outgoing;
 use crate::query::Refused;
 
 /// Only what the server itself sends may run or be asked for; nothing may frame the pages.
@@ -108,32 +110,36 @@ pub fn fault(fault: &Fault) -> Response<Body> {
     response(fault.status, "application/json", said.to_string())
 }
 
-/// The answer as it goes out.
-pub fn sent(answer: Answer, as_csv: bool) -> Response<Body> {
-    match answer {
+/// The answer as it goes out, if there is room for it.
+pub fn sent(answer: Answer, as_csv: bool, outgoing: &Arc<Outgoing>) -> Response<Body> {
+    let (kind, name, bytes) = match answer {
         Answer::Json(_, "") | Answer::Text(..) if as_csv => {
             let why = "this answer has no rows: ask for JSON";
-            fault(&Fault::new(StatusCode::BAD_REQUEST, "Refused", why))
+            return fault(&Fault::new(StatusCode::BAD_REQUEST, "Refused", why));
         }
         Answer::Json(value, rows) if as_csv => values(&value[rows], rows),
         Answer::Listed(_, _, rows) if as_csv => values(&rows, "fields"),
-        Answer::Json(value, _) => response(StatusCode::OK, "application/json", value.to_string()),
-        Answer::Text(kind, text) | Answer::Listed(kind, text, _) => {
-            response(StatusCode::OK, kind, text)
-        }
-        Answer::File { name, bytes } => {
-            let mut response = response(StatusCode::OK, "application/octet-stream", bytes);
-            attach(response.headers_mut(), &name);
-            response
-        }
+        Answer::Json(value, _) => ("application/json", None, value.to_string().into_bytes()),
+        Answer::Text(kind, text) | Answer::Listed(kind, text, _) => (kind, None, text.into_bytes()),
+        Answer::File { name, bytes } => ("application/octet-stream", Some(name), bytes),
+    };
+    let length = bytes.len();
+    let Some(body) = outgoing.body(bytes) else {
+        let why = format!(
+            "the answer has {length} bytes, and others as long wait for those who asked: ask again later"
+        );
+        return fault(&Fault::busy(why));
+    };
+    let mut response = response(StatusCode::OK, kind, body);
+    if let Some(name) = name {
+        attach(response.headers_mut(), &name);
     }
+    response
 }
 
 /// Rows as a file of comma-separated values.
-fn values(rows: &Value, name: &str) -> Response<Body> {
-    let mut response = response(StatusCode::OK, "text/csv; charset=utf-8", csv(rows));
-    attach(response.headers_mut(), &format!("{name}.csv"));
-    response
+fn values(rows: &Value, name: &str) -> (&'static str, Option<String>, Vec<u8>) {
+    ("text/csv; charset=utf-8", Some(format!("{name}.csv")), csv(rows).into_bytes())
 }
 
 fn attach(headers: &mut HeaderMap, name: &str) {
@@ -235,11 +241,13 @@ mod tests {
 
     #[test]
     fn what_has_no_rows_is_refused_as_values() {
+        let outgoing = Outgoing::new(0);
+        let status = |answer, as_csv| sent(answer, as_csv, &outgoing).status();
         let none = || Answer::Json(json!({ "seconds": 1 }), "");
-        assert_eq!(sent(none(), true).status(), StatusCode::BAD_REQUEST);
-        assert_eq!(sent(none(), false).status(), StatusCode::OK);
+        assert_eq!(status(none(), true), StatusCode::BAD_REQUEST);
+        assert_eq!(status(none(), false), StatusCode::OK);
         let text = || Answer::Text("text/plain", "figures 1".to_owned());
-        assert_eq!(sent(text(), true).status(), StatusCode::BAD_REQUEST);
-        assert_eq!(sent(text(), false).status(), StatusCode::OK);
+        assert_eq!(status(text(), true), StatusCode::BAD_REQUEST);
+        assert_eq!(status(text(), false), StatusCode::OK);
     }
 }

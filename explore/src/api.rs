@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::answer::{self, Answer, Fault};
+use crate::outgoing::Outgoing;
 use crate::query::Query;
 use crate::server::Limits;
 use crate::sources::{Shown, Source};
@@ -39,6 +40,7 @@ pub struct State {
     workers: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     work: Duration,
+    outgoing: Arc<Outgoing>,
 }
 
 impl State {
@@ -58,17 +60,20 @@ impl State {
             workers: Arc::new(Semaphore::new(limits.workers.max(1))),
             waiting: Arc::new(Semaphore::new(limits.waiting.max(1))),
             work: limits.work,
+            outgoing: Outgoing::new(limits.outgoing_bytes),
         }
     }
 
     /// Whether `host` is how a browser on this machine names us: another name that leads here is somebody's trick.
     pub fn is_own(&self, host: &str) -> bool {
-        let port = self.address.port();
+        let (port, host) = (self.address.port(), host.to_ascii_lowercase());
         // A browser leaves port 80 out.
         let (name, named) = match host.rsplit_once(':') {
             Some((name, digits)) if !digits.ends_with(']') => (name, digits.parse().ok()),
-            _ => (host, Some(80)),
+            _ => (&*host, Some(80)),
         };
+        // A name with a dot behind is the same.
+        let name = name.strip_suffix('.').unwrap_or(name);
         let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
         let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
         named == Some(port) && (name == "localhost" || bare.parse().is_ok_and(is_loopback))
@@ -93,6 +98,12 @@ pub struct Until {
 impl Until {
     pub fn is_over(&self) -> bool {
         Instant::now() >= self.end || self.is_alone.load(Ordering::Relaxed)
+    }
+
+    /// Nothing more is made for a client that went away.
+    pub fn expect_client(&self) -> Result<(), Fault> {
+        let is_alone = self.is_alone.load(Ordering::Relaxed);
+        if is_alone { Err(Fault::busy("nobody waits for the answer any more")) } else { Ok(()) }
     }
 
     /// The time that is left.
@@ -233,6 +244,13 @@ static ENDPOINTS: &[Endpoint] = &[
     ),
     endpoint!("/api/trace/samples", ["trace"], "what the process used over time", traces::samples),
     endpoint!("/api/compare", ["traces"], "traces beside each other", traces::compare),
+    endpoint!("/api/compare/runs", ["traces"], "the same, its rows the runs", traces::runs_beside),
+    endpoint!(
+        "/api/compare/only",
+        ["traces"],
+        "the same, its rows the actions that one of two runs called alone",
+        traces::only
+    ),
     endpoint!(
         "/api/compare/distributions",
         ["traces"],
@@ -277,11 +295,14 @@ pub async fn run(state: &Arc<State>, endpoint: &'static Endpoint, raw: &str) -> 
         // They go with the work, which may not hear of that at once.
         let _permits = (waiting, worker);
         let until = Until { end: Instant::now() + shared.work, is_alone };
-        (endpoint.make)(&shared, &query, &until)
+        match (endpoint.make)(&shared, &query, &until) {
+            // Here, as what is long takes time to write.
+            Ok(made) => answer::sent(made, as_csv, &shared.outgoing),
+            Err(fault) => answer::fault(&fault),
+        }
     });
     match made.await {
-        Ok(Ok(made)) => answer::sent(made, as_csv),
-        Ok(Err(fault)) => answer::fault(&fault),
+        Ok(response) => response,
         Err(_) => {
             let why = "the answer could not be made; that is a fault of this program";
             answer::fault(&Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Panicked", why))
@@ -344,9 +365,9 @@ mod tests {
         let client = Waiting(Arc::default());
         let end = Instant::now() + Duration::from_mins(10);
         let until = Until { end, is_alone: Arc::clone(&client.0) };
-        assert!(!until.is_over());
+        assert!(!until.is_over() && until.expect_client().is_ok());
         drop(client);
-        assert!(until.is_over());
+        assert!(until.is_over() && until.expect_client().is_err());
     }
 
     #[test]
@@ -360,11 +381,26 @@ mod tests {
         {
             assert!(first.is_own(host) && !other.is_own(host), "{host}");
         }
-        for host in ["localhost:7878", "127.0.0.1:7878", "[::1]:7878"] {
+        for host in [
+            "localhost:7878",
+            "LocalHost:7878",
+            "localhost.:7878",
+            "127.0.0.1:7878",
+            "[::1]:7878",
+            "[0:0:0:0:0:FFFF:7F00:1]:7878",
+        ] {
             assert!(other.is_own(host) && !first.is_own(host), "{host}");
         }
-        let others =
-            ["localhost.example", "localhostx", "localhostx:80", "10.0.0.1", "", ":80", "[::1]x"];
+        let others = [
+            "localhost.example",
+            "localhost..",
+            "localhostx",
+            "localhostx:80",
+            "10.0.0.1",
+            "",
+            ":80",
+            "[::1]x",
+        ];
         for host in others {
             assert!(!first.is_own(host) && !other.is_own(host), "{host}");
         }

@@ -9,6 +9,7 @@
 mod answer;
 mod api;
 mod assets;
+mod outgoing;
 mod query;
 mod routes;
 mod server;

@@ -37,6 +37,9 @@ pub struct Limits {
     pub waiting: usize,
     /// Time that one answer may take to make, where it can stop in the middle.
     pub work: Duration,
+    /// Bytes of long answers that wait for their clients, all together: others are told to come back. One that is longer
+    /// goes out where no other waits.
+    pub outgoing_bytes: usize,
 }
 
 impl Default for Limits {
@@ -49,6 +52,7 @@ impl Default for Limits {
             workers: 2,
             waiting: 64,
             work: Duration::from_secs(8),
+            outgoing_bytes: 128 << 20,
         }
     }
 }
@@ -159,10 +163,13 @@ impl Explorer {
     pub fn serve(self, stops: impl Fn() -> bool) -> Result<()> {
         let Explorer { runtime, listener, address, state, limits } = self;
         let places = Arc::new(Semaphore::new(limits.connections));
+        // Those beyond are closed at once: who is told so holds a connection for a moment, too.
+        let refusals = Arc::new(Semaphore::new(limits.connections));
         let served = runtime.block_on(async move {
             while !stops() {
                 state.stores.iter().for_each(Shown::rest);
                 state.sharings.rest();
+                state.traces.rest();
                 let Ok(accepted) = tokio::time::timeout(LOOK, listener.accept()).await else {
                     continue;
                 };
@@ -178,7 +185,12 @@ impl Explorer {
                     }
                 };
                 let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                    tokio::spawn(turn_away(stream));
+                    if let Ok(refusal) = Arc::clone(&refusals).try_acquire_owned() {
+                        tokio::spawn(async move {
+                            turn_away(stream).await;
+                            drop(refusal);
+                        });
+                    }
                     continue;
                 };
                 let state = Arc::clone(&state);
@@ -204,7 +216,7 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 /// Says that there are too many, to one who may not listen.
-async fn turn_away(stream: TcpStream) {
+async fn turn_away(mut stream: TcpStream) {
     const WHY: &str = "too many connections: close some of them\n";
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\nretry-after: 2\r\ncontent-type: text/plain\r\n\
@@ -215,6 +227,20 @@ async fn turn_away(stream: TcpStream) {
         // A new connection has room for so little, if it has any.
         let _ = stream.try_write(answer.as_bytes());
     }
+    // Closed while bytes of the request are unread, the connection would be reset, and the answer lost with it.
+    let drain = async {
+        std::future::poll_fn(|context| Pin::new(&mut stream).poll_shutdown(context)).await?;
+        let mut bytes = [0; 1 << 10];
+        loop {
+            stream.readable().await?;
+            match stream.try_read(&mut bytes) {
+                Ok(0) => return Ok(()),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                _ => {}
+            }
+        }
+    };
+    let _ = tokio::time::timeout(LOOK, drain).await;
 }
 
 /// Where requests come from, and answers go.

@@ -21,7 +21,7 @@ struct Proven {
     name: String,
 }
 
-fn make(state: &State, query: &Query) -> Result<Proven, Fault> {
+fn make(state: &State, query: &Query, until: &Until) -> Result<Proven, Fault> {
     let store = context(state, query)?;
     let refused = |why: &str| Fault::from(crate::query::Refused(why.to_owned()));
     let (encoding, ending) = match query.text("encoding")?.as_deref() {
@@ -40,12 +40,21 @@ fn make(state: &State, query: &Query) -> Result<Proven, Fault> {
         }
     };
     let (commit, path, _) = place(&store, query)?;
+    if path.iter().any(Vec::is_empty) {
+        return Err(refused(
+            "a step of the path has no bytes, and the program that checks proofs cannot be given such a one: \
+             ask for a path above it",
+        ));
+    }
     let tree = store.checkout(&commit)?;
     let (recording, _) = proof::record(&tree, |tree| proof::read(tree, &path))?;
+    until.expect_client()?;
     let made = recording.tree_proof()?;
+    drop(recording);
+    until.expect_client()?;
     let bytes = made.encode(encoding)?;
     let commit = hash(&commit);
-    // As the program takes paths, in hexadecimal, which any step can be written in.
+    // As the program takes paths, in hexadecimal: any step that has bytes can be written so.
     let path: Vec<_> = path.iter().map(|step| super::text::hex(step)).collect();
     // Two proofs of one commit have two names, or a browser would give the second one another than the command has.
     let mut of_path = DefaultHasher::new();
@@ -63,8 +72,8 @@ fn make(state: &State, query: &Query) -> Result<Proven, Fault> {
 }
 
 /// `/api/proof`.
-pub fn describe(state: &State, query: &Query, _: &Until) -> Made {
-    let proven = make(state, query)?;
+pub fn describe(state: &State, query: &Query, until: &Until) -> Made {
+    let proven = make(state, query, until)?;
     let path = if proven.path.is_empty() { "\"\"" } else { &proven.path };
     let check = format!(
         "varvite proof check {} --hex --configuration {} --root {} {path}",
@@ -80,7 +89,7 @@ pub fn describe(state: &State, query: &Query, _: &Until) -> Made {
 }
 
 /// `/api/proof/file`.
-pub fn file(state: &State, query: &Query, _: &Until) -> Made {
-    let proven = make(state, query)?;
+pub fn file(state: &State, query: &Query, until: &Until) -> Made {
+    let proven = make(state, query, until)?;
     Ok(Answer::File { name: proven.name, bytes: proven.bytes })
 }

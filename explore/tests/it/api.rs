@@ -67,6 +67,14 @@ fn steps_without_bytes_are_named_and_no_letter_is_cut() {
     assert_eq!(world.json("/api/tree?path=/")["kind"], "directory");
     assert_eq!(world.json("/api/tree?path=/")["path_hex"], "/");
     assert_eq!(world.json("/api/tree?path=")["path_hex"], "");
+    // The program that checks a proof cannot be given such a path, and would be given another.
+    for path in ["//below", "/", "a/"] {
+        for target in ["/api/proof", "/api/proof/file"] {
+            let answer = world.get(&format!("{target}?path={path}"));
+            let said = String::from_utf8(answer.body).unwrap();
+            assert!(answer.status == 400 && said.contains("no bytes"), "{target} {path}: {said}");
+        }
+    }
     // Each child's name leads to it, as the pages put paths together.
     for child in world.json("/api/tree")["children"].as_array().unwrap() {
         let hex = child["name_hex"].as_str().unwrap();
@@ -410,6 +418,8 @@ fn traces_are_summed_up_and_compared() {
         ("/api/trace/timeline", "p99_ms"),
         ("/api/trace/blocks", "commit_ms"),
         ("/api/trace/samples", "name,second,value"),
+        ("/api/compare/only", "run,is_first,action,calls,total_ms"),
+        ("/api/compare/runs", "block_latency.p99_us"),
         ("/api/compare/distributions", "run,name,action,share,us"),
     ] {
         assert!(first(target).contains(columns), "{target}: {}", first(target));
@@ -534,6 +544,8 @@ fn every_answer_is_as_the_schema_says() {
         "/api/trace/commits",
         "/api/trace/commits?from=3&to=9",
         "/api/compare",
+        "/api/compare/only",
+        "/api/compare/runs",
         "/api/compare/distributions",
         "/api/space/chunks",
         "/api/sharing/chunks",

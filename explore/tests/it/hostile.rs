@@ -4,6 +4,9 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
+use varvite::context::hash::to_text;
+use varvite::context::{CommitInfo, Options, Store};
+use varvite::disk::os::OsDisk;
 use varvite_explore::Limits;
 
 use crate::world::World;
@@ -237,6 +240,46 @@ fn one_who_asks_much_and_reads_nothing_is_let_go() {
     std::thread::sleep(Duration::from_millis(1_800));
     // What is in the buffers of the system may still come, and then the end.
     assert!(ends(stream));
+}
+
+/// What was made for clients that do not take it is bounded, and others are told so.
+#[test]
+fn answers_that_nobody_takes_have_a_bound_together() {
+    let world = World::new(Limits { outgoing_bytes: 20 << 20, ..Limits::default() });
+    let folder = world.folder.path().join("chain");
+    let mut store = Store::open(OsDisk::new(folder).unwrap(), Options::default()).unwrap();
+    let mut tree = store.empty_tree();
+    // More than the buffers of the system take for each.
+    tree.add(&["big"], &vec![7; 9 << 20]).unwrap();
+    let commit = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    store.close().unwrap();
+    let target = format!("/api/proof/file?path=big&commit={}", to_text(&commit));
+    let ask = || {
+        let mut stream = world.connect();
+        let request = format!("GET {target} HTTP/1.1\r\nhost: {}\r\n\r\n", world.address);
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).unwrap();
+        (String::from_utf8(status.to_vec()).unwrap(), stream)
+    };
+    let held: Vec<_> = (0..6).map(|_| ask()).collect();
+    let with = |status: &str| held.iter().filter(|it| it.0.ends_with(status)).count();
+    assert_eq!((with(" 200"), with(" 503")), (2, 4));
+    // What is short is answered meanwhile, and all of it when they have gone.
+    assert_eq!(world.get("/api/overview").status, 200);
+    let said = world.get(&target);
+    assert_eq!((said.status, &said.json()["error"]["kind"]), (503, &"Busy".into()));
+    drop(held);
+    let start = Instant::now();
+    let whole = loop {
+        let answer = world.get(&target);
+        if answer.status == 200 || start.elapsed() > Duration::from_secs(10) {
+            break answer;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let length = whole.header("content-length").unwrap().parse::<usize>().unwrap();
+    assert!((whole.status, whole.body.len()) == (200, length) && length > 9 << 20, "{length}");
 }
 
 #[test]

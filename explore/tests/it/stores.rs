@@ -121,7 +121,7 @@ pub fn recorded_long(folder: &Path) -> Vec<PathBuf> {
     vec![folder.join("commits.trace"), folder.join("marks.trace")]
 }
 
-/// Two traces that the engine recorded.
+/// Two traces that the engine recorded. The second asks for something too.
 pub fn recorded(folder: &Path) -> Vec<PathBuf> {
     let disk: Arc<dyn Disk> = OsDisk::new(folder).unwrap();
     let record = |name: &str| {
@@ -137,6 +137,9 @@ pub fn recorded(folder: &Path) -> Vec<PathBuf> {
             recorder.sample("rss_bytes", number.into());
             tree.add(&["a", "b", &number.to_string()], &[number]).unwrap();
             store.commit(&mut tree, &CommitInfo::new(&[], 0, "t", "m")).unwrap();
+        }
+        if name == "two.trace" {
+            tree.mem(&["a", "b"]).unwrap();
         }
         store.close().unwrap();
         recorder.finish().unwrap();
