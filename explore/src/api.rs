@@ -301,13 +301,11 @@ pub async fn run(state: &Arc<State>, endpoint: &'static Endpoint, raw: &str) -> 
             Err(fault) => answer::fault(&fault),
         }
     });
-    match made.await {
-        Ok(response) => response,
-        Err(_) => {
-            let why = "the answer could not be made; that is a fault of this program";
-            answer::fault(&Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Panicked", why))
-        }
+    if let Ok(response) = made.await {
+        return response;
     }
+    let why = "the answer could not be made; that is a fault of this program";
+    answer::fault(&Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Panicked", why))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as all endpoints")]

@@ -33,21 +33,21 @@ impl Outgoing {
         if bytes.len() <= SHORT {
             return Some(bytes.into());
         }
-        let counted = bytes.len();
+        let length = bytes.len();
         let with = |waiting: usize| {
-            let all = waiting.saturating_add(counted);
+            let all = waiting.saturating_add(length);
             (all <= self.most || waiting == 0).then_some(all)
         };
         self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with).ok()?;
         let outgoing = Arc::clone(self);
-        Some(Body::new(Counted { bytes: bytes.into(), counted, outgoing }))
+        Some(Body::new(Counted { bytes: bytes.into(), length, outgoing }))
     }
 }
 
 /// A body, counted until its last bytes were taken or nobody waits for them any more.
 struct Counted {
     bytes: Bytes,
-    counted: usize,
+    length: usize,
     outgoing: Arc<Outgoing>,
 }
 
@@ -75,7 +75,7 @@ impl hyper::body::Body for Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.outgoing.waiting.fetch_sub(self.counted, Ordering::Relaxed);
+        self.outgoing.waiting.fetch_sub(self.length, Ordering::Relaxed);
     }
 }
 
