@@ -122,6 +122,7 @@ pub fn recorded(outcome: Result<(), Error>, verdict: Verdict) -> Verdict {
     let Err(error) = outcome else { return verdict };
     let error = Failure::from(error).error();
     complain!("error: {}", print::without_control(&error.to_string()));
+    records::beside(&records::kind(error.kind()), &error.to_string());
     Verdict::Failed
 }
 

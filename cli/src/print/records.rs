@@ -212,7 +212,20 @@ fn status(exit_code: u8) -> &'static str {
 
 fn envelope(exit_code: u8) -> Value {
     let command = setting().as_ref().map_or(String::new(), |(_, command)| command.clone());
-    json!({ "version": VERSION, "command": command, "status": status(exit_code), "exit_code": exit_code })
+    let mut envelope = json!({ "version": VERSION, "command": command, "status": status(exit_code), "exit_code": exit_code });
+    if let Some((kind, message)) = BESIDE.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        envelope["error"] = json!({ "kind": kind, "message": message });
+    }
+    envelope
+}
+
+/// An error that does not take the place of the result: it is in its envelope.
+static BESIDE: Mutex<Option<(String, String)>> = Mutex::new(None);
+
+/// Has the result of the command say an error too.
+pub fn beside(kind: &str, message: &str) {
+    *BESIDE.lock().unwrap_or_else(PoisonError::into_inner) =
+        Some((kind.to_owned(), message.to_owned()));
 }
 
 /// The name of an error's kind.

@@ -15,9 +15,9 @@ use varvite::{Error, Kind, Result};
 use super::folder;
 use crate::advice::{self, BRANCHES, CONTEXT_LOG, CONTEXT_MIGRATE, LIST, REPAIR};
 use crate::hex;
-use crate::print;
 use crate::system::volume;
 use crate::text::Notation;
+use crate::{print, progress};
 
 /// A context, and what the folder of one of Irmin does not say.
 #[derive(Clone, Debug, Args)]
@@ -44,6 +44,14 @@ pub struct Foreign {
     /// Irmin: do not hash directories again when they are read
     #[arg(long)]
     trust: bool,
+}
+
+/// Closes a store that was written to, after what it has to warn of, such as files of others that it left alone.
+pub fn close(store: Store) -> Result<()> {
+    for warning in store.warnings().into_iter().filter(|_| !progress::is_quiet()) {
+        complain!("warning: {}", print::without_control(&warning));
+    }
+    store.close()
 }
 
 /// Two numbers as of `--shape`.

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use tempfile::TempDir;
 use varvite::context::{CommitInfo, Keep, Options, Store};
 
-use crate::binary::{command, text, varvite};
+use crate::binary::{command, run, text, varvite};
 use crate::json::copy;
 
 #[test]
@@ -72,6 +72,26 @@ fn a_store_that_has_collected_takes_its_history_from_the_folder_of_a_copy() {
         .error(2, &["is the folder of a store"]);
     let alone = varvite(&["context", "log", &lower, "--format", "json"]).json();
     assert_eq!(alone.to_string().matches("2026-01-01").count(), 5, "{alone}");
+}
+
+#[test]
+fn what_is_left_alone_of_another_store_is_told() {
+    let folder = TempDir::new().unwrap();
+    for store in ["one", "other"] {
+        run(folder.path(), &format!("context create {store}")).yes();
+        for number in 1..=4 {
+            run(folder.path(), &format!("context put {store} main a/{number} {store}")).yes();
+        }
+    }
+    let foreign = folder.path().join("one/0000-000000-1.pack");
+    std::fs::copy(folder.path().join("other/0000-000000.pack"), &foreign).unwrap();
+    let said = run(folder.path(), "context collect run one --keep 1");
+    assert!(
+        said.code == 0 && said.err.contains("warning: ") && said.err.contains("0000-000000-1.pack"),
+        "{said:?}"
+    );
+    assert!(foreign.exists());
+    run(folder.path(), "context check one").yes();
 }
 
 #[test]

@@ -101,7 +101,10 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
     if let [Some(one), Some(other)] = rates.map(|it| it.filter(|it| *it > 0.0)) {
         add("transactions", "ms a transaction, by the clock", 1e3 / one, 1e3 / other);
     }
-    add("calls", "in all, ms", first.busy_seconds * 1e3, this.busy_seconds * 1e3);
+    // Of other calls the whole says nothing.
+    if first.calls == this.calls {
+        add("calls", "in all, ms", first.busy_seconds * 1e3, this.busy_seconds * 1e3);
+    }
     add("calls", "failed", first.failed as f64, this.failed as f64);
     let rows = [(&first.actions, &this.actions), (&first.prefixes, &this.prefixes)];
     for (firsts, these) in rows {
@@ -111,7 +114,8 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
             let is_action = row.prefix.is_empty();
             let Some(other) = these.iter().find(same) else { continue };
             if row.calls.min(other.calls) < CALLS_MIN {
-                if is_action && row.total_ms.max(other.total_ms) >= RARE_MS {
+                let is_rare = row.calls == other.calls;
+                if is_action && is_rare && row.total_ms.max(other.total_ms) >= RARE_MS {
                     add(row.action, "total ms", row.total_ms, other.total_ms);
                 }
                 continue;

@@ -12,7 +12,7 @@ use varvite::{Error, Result};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
-use crate::store::context::{commit, open_over};
+use crate::store::context::{close, commit, open_over};
 use crate::store::folder::{self, Target, disk};
 use crate::system::measure::disk_bytes;
 use crate::text::date;
@@ -121,7 +121,7 @@ pub fn attach(arguments: &Attach, format: Format) -> Outcome {
     bar.finish();
     // To list them would read all of what is below.
     let (commits, archived) = (store.stats().commits, store.archived_bytes());
-    store.close()?;
+    close(store)?;
     match format {
         Format::Json => print::json(&json!({
             "attached_chunks": attached, "archived_bytes": archived, "commits": commits,
@@ -171,7 +171,7 @@ fn show(
     format: Format,
 ) -> Outcome {
     let archived = store.archived_bytes();
-    store.close()?;
+    close(store)?;
     let left = disk_bytes(above);
     match format {
         Format::Json => print::json(&json!({

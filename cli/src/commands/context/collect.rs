@@ -12,7 +12,7 @@ use crate::advice::{COLLECT_CANCEL, COLLECT_RESUME, COLLECT_RUN, UNARCHIVE};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format, records};
 use crate::progress::{Progress, Unit};
-use crate::store::context::{Folder, Target, commit, open_to_write, text};
+use crate::store::context::{Folder, Target, close, commit, open_to_write, text};
 use crate::system::measure::disk_bytes;
 use crate::text::{Notation, date, put_both};
 
@@ -101,7 +101,7 @@ pub fn collect(command: &Collect, format: Format) -> Outcome {
                 return nothing("no collection is under way", format);
             }
             show(&place.store, &store, &store.collect_status()?, format)?;
-            store.close()?;
+            close(store)?;
             Ok(Verdict::Yes)
         }
     }
@@ -111,7 +111,7 @@ fn change(folder: &Path, action: fn(&mut Store) -> Result<()>, format: Format) -
     let mut store = open_to_write(folder)?;
     action(&mut store)?;
     show(folder, &store, &store.collect_status()?, format)?;
-    store.close()?;
+    close(store)?;
     Ok(Verdict::Yes)
 }
 
@@ -198,7 +198,7 @@ fn run(arguments: &Run, format: Format) -> Outcome {
         return Err(stopped(store, is_new, error).into());
     }
     let kept = store.stats().commits;
-    store.close()?;
+    close(store)?;
     let after = disk_bytes(folder);
     match format {
         Format::Json => print::json(&json!({
@@ -317,7 +317,7 @@ pub fn pin(command: &Pin, format: Format) -> Outcome {
             let mut store = target.open()?;
             let hash = commit(&store, named)?;
             store.pin(&hash)?;
-            store.close()?;
+            close(store)?;
             say(&text(&hash), "pinned", format)
         }
         Pin::Remove { target, commit: named } => {
@@ -325,7 +325,7 @@ pub fn pin(command: &Pin, format: Format) -> Outcome {
             let mut store = target.open()?;
             let hash = commit(&store, named)?;
             let was_pinned = store.unpin(&hash)?;
-            store.close()?;
+            close(store)?;
             if was_pinned {
                 return say(&text(&hash), "no longer pinned", format);
             }

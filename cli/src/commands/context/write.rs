@@ -24,7 +24,7 @@ use crate::print::records;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::store::context::{
-    Folder, Target, branch_name, check_branch_name, commit, open_to_write, remove_new, text,
+    Folder, Target, branch_name, check_branch_name, close, commit, open_to_write, remove_new, text,
 };
 use crate::store::folder;
 use crate::text::date;
@@ -216,7 +216,7 @@ pub fn create(arguments: &Create, format: Format) -> Outcome {
         remove_new(store, target);
         return Err(error.into());
     }
-    store.close()?;
+    close(store)?;
     match format {
         Format::Json => {
             let mut said = json!({});
@@ -249,13 +249,13 @@ fn change(
         None => store.empty_tree(),
     };
     if !action(&mut tree)? {
-        store.close()?;
+        close(store)?;
         return say(branch, "unchanged", head.as_ref(), format);
     }
     let parents: Vec<CommitHash> = head.into_iter().collect();
     let commit = store.commit(&mut tree, &info.commit_info(&parents, message)?)?;
     store.set_branch(&branch_name(branch)?, &commit)?;
-    store.close()?;
+    close(store)?;
     say(branch, "committed", Some(&commit), format)
 }
 
@@ -400,7 +400,7 @@ pub fn branch(command: &Branch, format: Format) -> Outcome {
             }
             let hash = commit(&store, named)?;
             store.set_branch(&branch_name(branch)?, &hash)?;
-            store.close()?;
+            close(store)?;
             say(branch, "set", Some(&hash), format)
         }
         Branch::Remove { store, branch } => {
@@ -410,7 +410,7 @@ pub fn branch(command: &Branch, format: Format) -> Outcome {
                 return nothing(&format!("there is no branch \"{branch}\""), format);
             }
             store.remove_branch(&branch_name(branch)?)?;
-            store.close()?;
+            close(store)?;
             say(branch, "removed", None, format)
         }
     }
@@ -501,7 +501,7 @@ pub fn merge(arguments: &MergeInto, format: Format) -> Outcome {
     let outcome = store.merge_branch(name, &theirs, &info, limits, resolve);
     let outcome = outcome.map_err(raised_by_depth)?;
     let head = store.branch(name);
-    store.close()?;
+    close(store)?;
     match outcome {
         Merge::Unchanged => say(branch, "unchanged", head.as_ref(), format),
         Merge::FastForward => say(branch, "forwarded", head.as_ref(), format),

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use varvite::Result;
 use varvite::trace::{Action, Answer, Argument, Call, Recorder};
+use varvite::{Error, Result};
 
 use crate::sight::Tracing;
 
@@ -155,8 +155,10 @@ impl Recordings {
 
     /// Ends both.
     pub fn finish(self) -> Result<()> {
-        let own = self.own.finish();
-        self.beside.finish().and(own)
+        match (self.own.finish(), self.beside.finish()) {
+            (Err(own), Err(beside)) => Err(Error::new(own.kind(), format!("{own}; {beside}"))),
+            (own, beside) => own.and(beside),
+        }
     }
 }
 

@@ -214,7 +214,7 @@ impl Chunk {
         let Some(file) = open_if_there(disk, &self.path)? else { return Ok(false) };
         if let State::Sparse(expected) = self.state {
             return match Mapping::of_any(&*file, self.identity, expected)? {
-                Some((mapping, true)) => self.ends_otherwise(&*file, store, &mapping),
+                Some((mapping, true)) => Ok(self.ends_otherwise(&*file, store, &mapping)),
                 found => Ok(found.is_some()),
             };
         }
@@ -227,20 +227,18 @@ impl Chunk {
 
     /// Whether what the sparse `file` has of the chunk's end is whole, and says of all that the chunk had something else than the
     /// control file. Where records are at the same places in two copies of a store, nothing else of their mappings differs.
-    fn ends_otherwise(&self, file: &dyn File, store: u64, mapping: &Mapping) -> Result<bool> {
+    fn ends_otherwise(&self, file: &dyn File, store: u64, mapping: &Mapping) -> bool {
         // A repair knows no checksum of what it has found, and in a browser nobody gets at the files.
         let Some(chain) = self.sealed().filter(|chain| !cfg!(varvite_js) && *chain != 0) else {
-            return Ok(false);
+            return false;
         };
-        let last = match mapping.last(file, self.identity) {
-            Err(error) if error.kind() == Kind::Corrupt => None,
-            last => last?,
-        };
-        let Some(last) = last else { return Ok(false) };
+        // Nobody needs the end to read the others, so what cannot be read of it keeps nobody from opening the chunk.
+        let Ok(Some(last)) = mapping.last(file, self.identity) else { return false };
         let mut bytes = [0; Seal::RECORD as usize];
         let fits = last.place + Seal::RECORD <= mapping.records_end();
-        if !fits || file.read_at(last.place, &mut bytes)? < bytes.len() {
-            return Ok(false);
+        let is_read = |read: usize| read == Seal::RECORD as usize;
+        if !fits || !file.read_at(last.place, &mut bytes).is_ok_and(is_read) {
+            return false;
         }
         let offset = self.base.saturating_add(last.distance);
         let seal = match record::take(&self.path, last.place, store, offset, &bytes) {
@@ -248,9 +246,9 @@ impl Chunk {
                 Seal::decode(&self.path, last.place, record.body)
             }
             // Nobody needs it to read the others.
-            _ => return Ok(false),
+            _ => return false,
         };
-        Ok(seal.is_ok_and(|seal| crc_append(seal.chain, &bytes) != chain))
+        seal.is_ok_and(|seal| crc_append(seal.chain, &bytes) != chain)
     }
 
     /// Opens its file in the folder of `disk`, and verifies it the first time.
@@ -262,7 +260,7 @@ impl Chunk {
             let (file, header) = append::open_reader(disk, &self.path, FileKind::Sparse)?;
             expect_place(&self.path, &header, store, self.identity)?;
             let mapping = Mapping::read(&*file, self.identity, expected)?;
-            if self.ends_otherwise(&*file, store, &mapping)? {
+            if self.ends_otherwise(&*file, store, &mapping) {
                 return Err(of_copy(&self.path));
             }
             let _ = self.mapping.set(mapping);
@@ -356,7 +354,9 @@ pub(crate) fn is_lost(error: &Error) -> bool {
 }
 
 fn foreign(path: &str) -> Error {
-    Error::invalid(format!("{path} belongs to another store: put the right file in its place"))
+    Error::invalid(format!(
+        "{path} belongs to another store: move it out of this folder, and put the right file in its place if there is one"
+    ))
 }
 
 fn of_copy(path: &str) -> Error {

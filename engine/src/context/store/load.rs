@@ -390,10 +390,11 @@ impl Store {
             if is_needed {
                 continue;
             }
-            if whose::is_others(&*self.disk, self.control.store, name)? {
-                lock(&self.index).warn(whose::told(&*self.disk, name));
-            } else {
-                self.disk.remove(name)?;
+            match whose::is_others(&*self.disk, self.control.store, name) {
+                Ok(false) => self.disk.remove(name)?,
+                Ok(true) => lock(&self.index).warn(whose::told(&*self.disk, name)),
+                // Nothing needs it: it waits until it can be seen whose it is.
+                Err(error) => lock(&self.index).warn(format!("{name} is left over: {error}")),
             }
         }
         Ok(())

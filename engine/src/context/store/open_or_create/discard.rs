@@ -59,7 +59,8 @@ impl Store {
                 || paths::is_evicted_hashes(&name)
                 || name == paths::IMPORT
                 || replace::unfinished(&name).is_some_and(paths::is_replaced);
-            if is_own && !whose::is_others(disk, self.control.store, &name)? {
+            // What cannot be read may be another's: it stays, as do others' files.
+            if is_own && matches!(whose::is_others(disk, self.control.store, &name), Ok(false)) {
                 gone(&name)?;
             }
         }
