@@ -1,5 +1,5 @@
-// What a page loads: compressed as a server sends it, by gzip itself. Node.js has a zlib of its own, whose result depends on its
-// version and on the processor's instructions, by half a percent: the same package would pass here and fail there.
+// What a page loads: compressed as a server sends it, by gzip itself. Node.js has a zlib of its own, whose
+// result is half a percent longer: the package that gzip says is within the limit would be beyond it.
 import { execFileSync } from "node:child_process";
 
 const folder = process.argv[2];
