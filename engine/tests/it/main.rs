@@ -31,6 +31,7 @@ mod collect_damage; // a byte wrong in each file of a store that was collected, 
 mod collect_joins; // small sparse chunks become one: in the long run, under faults and crashes
 mod collect_kept; // what collections keep is exported to Irmin and proven; a clearing beside one is noticed by readers
 mod collect_killed; // a process that commits and collects, killed at a hundred moments
+mod collect_merged; // patches whose base stays for nothing else: what is saved, and trees and readers that know of the base
 mod collect_oddities; // collections after a lock was taken, one was cancelled, a commit came twice, dates went back
 mod collect_steps; // what one step of a collection reads and writes at most
 mod collect_twice; // collections of what a store has twice, since it was written again beside one before

@@ -308,8 +308,8 @@ impl<'a> Batch<'a> {
 
     /// Of what the next patch of a node should be: of the base of its record, which says again what
     /// the record said, or of the record, which takes one more to read.
-    fn since(node: &Node, from: Base) -> Option<Since> {
-        if from.under != 0 {
+    fn since(node: &Node, from: Base, may_repeat: bool) -> Option<Since> {
+        if may_repeat {
             // Repeating costs as much in all as half of the last repetition, once for each change. A
             // link of the chain is worth its share of the full record.
             let changes = node.changes();
@@ -326,7 +326,10 @@ impl<'a> Batch<'a> {
     /// Puts a patch of what the node was into `out`, if that is worth it.
     fn patch(&self, out: &mut Encoder, at: u64, node: &Node) -> Result<Option<(Tag, Settled)>> {
         let Some(from) = node.base.filter(|_| node.weight() > SMALL) else { return Ok(None) };
-        let Some(since) = Self::since(node, from) else { return Ok(None) };
+        // What the record is a patch of may be no more, though the record is.
+        let may_repeat = from.under != 0
+            && self.barrier.map_or(Ok(true), |barrier| barrier.allows_base(from.under))?;
+        let Some(since) = Self::since(node, from, may_repeat) else { return Ok(None) };
         let (under, patches) = match since {
             Since::Base => (from.under, from.patches),
             Since::Record => (from.offset, from.patches + 1),

@@ -533,8 +533,10 @@ impl Pack {
 
     /// The node at `offset`, read from at most [`PATCHES_MAX`] records more.
     pub(crate) fn read_node(&self, offset: u64) -> Result<Node> {
-        self.record(offset, |file, place, record| {
-            self.patched(file, place, offset, record, PATCHES_MAX)
+        self.beside_merges(offset, || {
+            self.record(offset, |file, place, record| {
+                self.patched(file, place, offset, record, PATCHES_MAX)
+            })
         })
     }
 
@@ -652,7 +654,7 @@ impl Load for Pack {
             return found;
         }
         observer::count_miss(self.meter.as_ref(), tally);
-        self.record(offset, |file, place, record| {
+        let found = self.record(offset, |file, place, record| {
             if let Some(found) = record::find(file, place, offset, record, path)? {
                 // What leads further is passed often, and worth a node; a small one once that shows.
                 let leads = matches!(found, Some((_, Slot::StoredNode(_))));
@@ -669,7 +671,14 @@ impl Load for Pack {
             }
             let node = self.patched(file, place, offset, record, PATCHES_MAX)?;
             Ok(Scan::Node(self.keep(offset, node)))
-        })
+        });
+        match found {
+            // A collection has written it anew meanwhile.
+            Err(error) if error.kind() == Kind::Collected && self.has_record(offset)? => {
+                Ok(Scan::Node(self.keep(offset, self.read_node(offset)?)))
+            }
+            found => found,
+        }
     }
 
     fn value(&self, offset: u64) -> Result<Arc<[u8]>> {

@@ -11,11 +11,11 @@ mod embedded;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use embedded::{UNHASHED, expected_bytes, put_embedded, take_body, take_embedded};
 pub(crate) use embedded::{
-    Within, each_embedded_reference, each_within, embed, embedded_hash, embedded_kind,
+    Nowhere, Within, each_embedded_reference, each_within, embed, embedded_hash, embedded_kind,
     embedded_node, entries, find_embedded, is_surely_embedded, single, with_inline,
 };
+use embedded::{UNHASHED, expected_bytes, put_embedded, take_body, take_embedded};
 
 use super::node::{Embedded, INLINE, Leaf, Node, Slot};
 use crate::context::hash::Hash;

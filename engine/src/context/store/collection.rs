@@ -207,8 +207,8 @@ impl Collection {
     }
 
     /// Keeps what was referred to, which is there.
-    pub(super) fn keep(&mut self, roots: &[u64]) -> Result<()> {
-        roots.iter().try_for_each(|offset| self.marking().add(*offset))
+    pub(super) fn keep(&mut self, roots: &[(u64, bool)]) -> Result<()> {
+        roots.iter().try_for_each(|(offset, is_object)| self.marking().add(*offset, *is_object))
     }
 
     /// Its marks, to add some.

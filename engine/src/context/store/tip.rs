@@ -525,7 +525,7 @@ impl Writer {
         let kept = collection.as_mut().map_or(Ok(()), |collection| collection.keep(&roots));
         self.collection = collection;
         if let Some(live) = &mut self.live
-            && roots.iter().try_for_each(|root| live.marks.add(*root)).is_err()
+            && roots.iter().try_for_each(|root| live.marks.add(root.0, root.1)).is_err()
         {
             self.live = None;
         }

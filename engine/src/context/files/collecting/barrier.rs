@@ -21,8 +21,8 @@ pub(crate) struct Barrier<'a> {
     is_archive: bool,
     /// What stays, once that is known.
     marks: Option<&'a Marks>,
-    /// What will have to stay, while that is not known.
-    roots: Option<RefCell<Vec<u64>>>,
+    /// What will have to stay, while that is not known: as an object, or only for its bytes.
+    roots: Option<RefCell<Vec<(u64, bool)>>>,
 }
 
 impl<'a> Barrier<'a> {
@@ -50,7 +50,7 @@ impl<'a> Barrier<'a> {
     }
 
     /// What a collection has to keep because of what was referred to.
-    pub(crate) fn into_roots(self) -> Vec<u64> {
+    pub(crate) fn into_roots(self) -> Vec<(u64, bool)> {
         self.roots.map(RefCell::into_inner).unwrap_or_default()
     }
 
@@ -68,7 +68,23 @@ impl<'a> Barrier<'a> {
             None => self.pack.has_object(offset)?,
         };
         if let Some(roots) = self.roots.as_ref().filter(|_| is_there) {
-            roots.borrow_mut().push(offset);
+            roots.borrow_mut().push((offset, true));
+        }
+        Ok(is_there)
+    }
+
+    /// Whether a patch may be of the record at `offset`, which then stays for its bytes at least: a collection may have done
+    /// away with it where what was a patch of it stays.
+    pub(crate) fn allows_base(&self, offset: u64) -> Result<bool> {
+        if offset >= self.edge {
+            return Ok(true);
+        }
+        let is_there = match self.marks {
+            Some(marks) => marks.has_record(offset),
+            None => self.pack.has_record(offset)?,
+        };
+        if let Some(roots) = self.roots.as_ref().filter(|_| is_there) {
+            roots.borrow_mut().push((offset, false));
         }
         Ok(is_there)
     }

@@ -42,7 +42,7 @@ impl Live {
         {
             return Ok(found);
         }
-        let mut marks = Marks::begin(pack, edge, &kept)?;
+        let mut marks = Marks::verbatim(pack, edge, &kept)?;
         marks.go_down_to(pack, base)?;
         Ok(Live { epoch, edge, line, kept, base, marks })
     }

@@ -20,6 +20,17 @@ pub(crate) struct MarkSet {
     groups: Vec<Option<Box<[Block; GROUP]>>>,
     /// What groups and blocks take.
     bytes: usize,
+    /// How many marks there are.
+    count: u64,
+}
+
+/// What a mark was before it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Was {
+    Unmarked,
+    Base,
+    /// At least as much.
+    Same,
 }
 
 /// The marks of one block: of each a word, the distance in the block × 2, + 1 for an object.
@@ -49,15 +60,16 @@ impl Block {
         }
     }
 
-    /// Marks what `word` says, without its bit; returns whether that is news.
-    fn insert(&mut self, word: u16, is_object: bool) -> bool {
+    /// Marks what `word` says, without its bit.
+    fn insert(&mut self, word: u16, is_object: bool) -> Was {
+        let raised = |is_news| if is_news { Was::Base } else { Was::Same };
         match self {
             Block::List(words) => {
                 let place = words.partition_point(|there| *there < word);
                 if let Some(there) = words.get_mut(place).filter(|there| **there | 1 == word | 1) {
                     let is_news = is_object && *there & 1 == 0;
                     *there |= u16::from(is_object);
-                    return is_news;
+                    return raised(is_news);
                 }
                 if words.capacity() == 0 {
                     words.reserve_exact(LISTED);
@@ -67,24 +79,46 @@ impl Block {
                 if words.len() == LISTED_MAX {
                     self.spread();
                 }
-                true
+                Was::Unmarked
             }
             Block::Cells(cells) => {
                 let (cell, low) = cell_of(word);
                 let there = &mut cells[cell];
                 if *there == 0 {
                     *there = (low | u8::from(is_object)) + 1;
-                    return true;
+                    return Was::Unmarked;
                 }
                 if (*there - 1) | 1 == low | 1 {
                     let is_news = is_object && (*there - 1) & 1 == 0;
                     *there = ((*there - 1) | u8::from(is_object)) + 1;
-                    return is_news;
+                    return raised(is_news);
                 }
                 // Two in a cell: no whole store refers to both.
                 let words = cells.iter().enumerate().filter(|(_, byte)| **byte != 0);
                 *self = Block::List(words.map(|(cell, byte)| word_of(cell, *byte)).collect());
                 self.insert(word, is_object)
+            }
+        }
+    }
+
+    /// Takes the mark of `word` back; returns whether there was one.
+    fn remove(&mut self, word: u16) -> bool {
+        match self {
+            Block::List(words) => {
+                let place = words.partition_point(|there| *there < word);
+                let is_there = words.get(place).is_some_and(|there| *there | 1 == word | 1);
+                if is_there {
+                    words.remove(place);
+                }
+                is_there
+            }
+            Block::Cells(cells) => {
+                let (cell, low) = cell_of(word);
+                let is_there = cells[cell] != 0 && (cells[cell] - 1) | 1 == low | 1;
+                if is_there {
+                    cells[cell] = 0;
+                }
+                is_there
             }
         }
     }
@@ -166,8 +200,7 @@ fn join(group: usize, block: usize, word: u16) -> (u64, bool) {
 
 impl MarkSet {
     pub(crate) fn is_empty(&self) -> bool {
-        // A group is made for a mark, and none is taken back.
-        self.groups.is_empty()
+        self.count == 0
     }
 
     /// Marks the record at `distance`; returns whether that is news. An object stays one.
@@ -183,9 +216,18 @@ impl MarkSet {
         });
         let block = &mut blocks[block];
         self.bytes -= block.bytes();
-        let is_news = block.insert(word, is_object);
+        let was = block.insert(word, is_object);
         self.bytes += block.bytes();
-        is_news
+        self.count += u64::from(was == Was::Unmarked);
+        was != Was::Same
+    }
+
+    /// Takes the mark of the record at `distance` back.
+    pub(crate) fn remove(&mut self, distance: u64) {
+        let (group, block, word) = split(distance);
+        if let Some(Some(blocks)) = self.groups.get_mut(group) {
+            self.count -= u64::from(blocks[block].remove(word));
+        }
     }
 
     /// What it takes of memory.
@@ -265,6 +307,12 @@ mod tests {
             let is_news = before.is_none_or(|was: bool| is_object && !was);
             assert_eq!(set.insert(distance, is_object), is_news, "{round}");
             map.insert(distance, is_object || before.unwrap_or(false));
+            if draw(4) == 0 {
+                let gone = if draw(2) == 0 { distance } else { draw(far) };
+                set.remove(gone);
+                map.remove(&gone);
+            }
+            assert_eq!(set.is_empty(), map.is_empty(), "{round}");
             let asked = draw(far);
             assert_eq!(set.get(asked), map.get(&asked).copied(), "{round}");
             let both = |found: (&u64, &bool)| (*found.0, *found.1);
@@ -298,6 +346,11 @@ mod tests {
                 let is_news = before.is_none_or(|was: bool| is_object && !was);
                 assert_eq!(set.insert(distance, is_object), is_news, "{step} {turn}");
                 map.insert(distance, is_object || before.unwrap_or(false));
+                if turn % 5 == 0 {
+                    let gone = turn * 11 % places * step;
+                    set.remove(gone);
+                    map.remove(&gone);
+                }
                 for asked in [distance, distance.saturating_sub(turn % 70), distance + turn % 50] {
                     let both = |found: (&u64, &bool)| (*found.0, *found.1);
                     assert_eq!(set.get(asked), map.get(&asked).copied(), "{step} {turn}");

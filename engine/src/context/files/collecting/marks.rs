@@ -43,6 +43,9 @@ struct OfChunk {
     /// Behind its records; none may be referred to where the chunk is gone.
     end: u64,
     set: MarkSet,
+    /// Patches whose base stays for nothing else, so it goes: they are written anew without it. An object stands for one that
+    /// is no patch then.
+    merged: MarkSet,
 }
 
 /// Where marking is.
@@ -115,18 +118,29 @@ pub(crate) struct Marks {
     late: Vec<u64>,
     /// Chunks that begin before are not looked at.
     floor: u64,
+    /// Records before are in chunks that may be written anew with others in the place of theirs; 0 where none may.
+    line: u64,
 }
 
 impl Marks {
-    /// Of a collection that keeps all from the commit at `edge` on, and the commits `kept`, which are older.
+    /// Of a collection that keeps all from the commit at `edge` on, and the commits `kept`, which are older, and that
+    /// writes old chunks anew.
     /// What comes after this moment is told with [`Marks::add`].
     /// `Corrupt` when one of those is nowhere.
     pub(crate) fn begin(pack: &Pack, edge: u64, kept: &[u64]) -> Result<Marks> {
+        let mut marks = Marks::verbatim(pack, edge, kept)?;
+        marks.line = marks.old.last().map_or(0, |last| last.end);
+        Ok(marks)
+    }
+
+    /// The same where each record that stays does so as it is.
+    pub(crate) fn verbatim(pack: &Pack, edge: u64, kept: &[u64]) -> Result<Marks> {
         let chunks = pack.chunks();
         let old = chunks.iter().take_while(|chunk| chunk.base < edge);
         let of = |chunk: &Arc<Chunk>| {
             let end = if chunk.has_file() { chunk.logical_end() } else { chunk.base };
-            OfChunk { base: chunk.base, end, set: MarkSet::default() }
+            let (set, merged) = (MarkSet::default(), MarkSet::default());
+            OfChunk { base: chunk.base, end, set, merged }
         };
         let old: Vec<_> = old.map(of).collect();
         let whole = chunks[old.len() - 1..].to_vec();
@@ -138,8 +152,9 @@ impl Marks {
             hidden: HiddenOf::default(),
             late: Vec::new(),
             floor: 0,
+            line: 0,
         };
-        kept.iter().try_for_each(|commit| marks.add(*commit))?;
+        kept.iter().try_for_each(|commit| marks.add(*commit, true))?;
         Ok(marks)
     }
 
@@ -150,7 +165,7 @@ impl Marks {
             Stage::In(_, walk) => walk.reader.held_bytes(),
             _ => 0,
         };
-        let sets = self.old.iter().map(|of| of.set.bytes()).sum::<usize>();
+        let sets = self.old.iter().map(|of| of.set.bytes() + of.merged.bytes()).sum::<usize>();
         let old = self.old.capacity() * size_of::<OfChunk>();
         let late = self.late.capacity() * size_of::<u64>();
         old + sets + late + self.hidden.bytes() + reader
@@ -181,9 +196,16 @@ impl Marks {
         old.chain(whole).map(|chunk| chunk.end()).sum()
     }
 
-    /// Keeps the object at `offset` and all that it reaches. `Corrupt` when it is nowhere.
-    pub(crate) fn add(&mut self, offset: u64) -> Result<()> {
-        if offset < self.edge { self.note(mark(offset, true)) } else { Ok(()) }
+    /// Keeps the record at `offset`: an object with all that it reaches, or the base of a patch as it is. `Corrupt` when it
+    /// is nowhere.
+    pub(crate) fn add(&mut self, offset: u64, is_object: bool) -> Result<()> {
+        if offset >= self.edge {
+            return Ok(());
+        }
+        if !is_object {
+            self.hidden.share(offset);
+        }
+        self.note(mark(offset, is_object))
     }
 
     /// The place of the old chunk that `offset` is in.
@@ -281,19 +303,46 @@ impl Marks {
         Ok(())
     }
 
-    /// Marks what was found; returns the cost.
-    fn note_all(&mut self, found: &mut Reached) -> Result<u64> {
+    /// Marks what was found; returns the cost. The base is of `patch`, if that may be written otherwise.
+    fn note_all(&mut self, found: &mut Reached, patch: Option<u64>) -> Result<u64> {
         let cost = found.offsets.len() as u64 * REFERENCE;
         for offset in found.offsets.drain(..) {
             self.note(mark(offset, true))?;
         }
         if let Some((base, hidden)) = found.base.take() {
-            self.note(mark(base, false))?;
-            if let Some(hidden) = hidden {
-                self.hidden.limit(base, hidden);
+            match hidden {
+                Some(hidden) => self.hidden.limit(base, hidden, patch),
+                None => self.hidden.share(base),
             }
+            self.note(mark(base, false))?;
         }
         Ok(cost)
+    }
+
+    /// The record at `offset`, if it is a patch that may be written otherwise.
+    fn may_merge(&self, offset: u64) -> Option<u64> {
+        (offset < self.line).then_some(offset)
+    }
+
+    /// The base at `distance` of the old chunk with this index, which was looked at, goes: `patch` is written without it.
+    fn merge(&mut self, index: usize, distance: u64, patch: u64, is_full: bool) {
+        self.old[index].set.remove(distance);
+        let place = self.place(patch);
+        let of = &mut self.old[place];
+        of.merged.insert(patch - of.base, is_full);
+    }
+
+    /// Whether the patch at `offset` is written anew, and then whether in full.
+    pub(crate) fn merged(&self, offset: u64) -> Option<bool> {
+        let of = &self.old[self.place(offset)];
+        of.merged.get(offset.checked_sub(of.base)?)
+    }
+
+    /// Whether the record at `offset` stays, as an object or for its bytes, once all is marked.
+    pub(crate) fn has_record(&self, offset: u64) -> bool {
+        let of = &self.old[self.place(offset)];
+        let distance = offset.checked_sub(of.base);
+        offset >= self.edge || distance.is_some_and(|distance| of.set.get(distance).is_some())
     }
 
     /// Looks at records of the current chunk from the newest down.
@@ -321,13 +370,19 @@ impl Marks {
             }?;
             spent += VISIT + length + (walk.reader.read - before) / 8;
             let last = std::mem::replace(&mut walk.at, distance);
-            let noted = self.note_all(&mut found);
+            let merged = if is_object { None } else { self.hidden.one_patch(offset) };
+            let is_full = found.base.is_none();
+            // What it is a patch of is needed by the one that takes its place.
+            let noted = self.note_all(&mut found, merged.or_else(|| self.may_merge(offset)));
             // Passed once it was looked at: what fails is done again.
             if let (Err(_), Stage::In(_, walk)) = (&noted, &mut self.stage) {
                 walk.at = last;
             }
             spent += noted?;
             self.hidden.forget(offset);
+            if let Some(patch) = merged {
+                self.merge(index, distance, patch, is_full);
+            }
         }
         Ok(spent)
     }
@@ -345,7 +400,7 @@ impl Marks {
             Ok(VISIT + PATCHED + record.length as u64)
         });
         let cost = looked.inspect_err(|_| self.late.push(late))?;
-        Ok(cost + self.note_all(&mut found).inspect_err(|_| self.late.push(late))?)
+        Ok(cost + self.note_all(&mut found, None).inspect_err(|_| self.late.push(late))?)
     }
 
     /// Looks at a page of a sparse chunk from the target on; returns the cost.
@@ -359,7 +414,7 @@ impl Marks {
                 Ok(record.length as u64)
             })?;
             self.keep(chunk, offset, is_object);
-            spent += LOOK + length + self.note_all(&mut found)?;
+            spent += LOOK + length + self.note_all(&mut found, self.may_merge(offset))?;
         }
         Ok(spent)
     }
@@ -405,7 +460,7 @@ impl Marks {
             let length = record.length as u64;
             spent += LOOK + length + (batches.reader.read - before) / 8;
             self.keep(&chunk, offset, true);
-            spent += self.note_all(&mut found)?;
+            spent += self.note_all(&mut found, self.may_merge(offset))?;
             // Passed once it was looked at.
             if let Stage::Roots(_, Some(WholeScan::Batches(batches))) = &mut self.stage {
                 batches.pass(&chunk, length)?;

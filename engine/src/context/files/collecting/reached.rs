@@ -5,7 +5,7 @@
 //! base by their places, and hands on what is hidden. So a chain is never put together, and each of its
 //! records is read once, where it lies.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::context::files::commit::CommitBody;
 use crate::context::files::number_hasher::BuildNumberHasher;
@@ -66,12 +66,18 @@ impl Hidden {
 /// as many, of the 5 that a step may take.
 const PARTS: usize = 128;
 
-/// What is hidden of bases that were not reached yet. Of a base without an entry all is.
+/// In the place of the one patch of a base where it has several, or one that stays as it is: no record is there.
+const SHARED: u64 = 0;
+
+/// What is hidden of bases that were not reached yet, and the one patch that needs each. Of a base without an entry all is
+/// hidden.
 #[derive(Debug)]
 pub(crate) struct HiddenOf {
-    /// Where that is among the first 64 places alone: a word each.
-    few: Box<[HashMap<u64, u64, BuildNumberHasher>; PARTS]>,
-    more: HashMap<u64, Hidden, BuildNumberHasher>,
+    /// Where that is among the first 64 places alone: a word each, and the patch.
+    few: Box<[HashMap<u64, (u64, u64), BuildNumberHasher>; PARTS]>,
+    more: HashMap<u64, (Hidden, u64), BuildNumberHasher>,
+    /// Bases of which nothing is known but that they stay: of what was found late.
+    shared: HashSet<u64, BuildNumberHasher>,
 }
 
 impl Default for HiddenOf {
@@ -79,6 +85,7 @@ impl Default for HiddenOf {
         HiddenOf {
             few: Box::new(std::array::from_fn(|_| HashMap::default())),
             more: HashMap::default(),
+            shared: HashSet::default(),
         }
     }
 }
@@ -89,43 +96,71 @@ fn part_of(offset: u64) -> usize {
 }
 
 impl HiddenOf {
-    /// Hides no more of the base at `offset` than `hidden`, which a patch of it hides.
-    pub(crate) fn limit(&mut self, offset: u64, hidden: Hidden) {
+    /// Hides no more of the base at `offset` than `hidden`, which a patch of it hides: that at `patch`, if it may be
+    /// written otherwise.
+    pub(crate) fn limit(&mut self, offset: u64, hidden: Hidden, patch: Option<u64>) {
+        let patch = patch.unwrap_or(SHARED);
+        let share = |one: &mut u64| {
+            if *one != patch {
+                *one = SHARED;
+            }
+        };
         let part = &mut self.few[part_of(offset)];
-        if let Some(few) = part.get_mut(&offset) {
+        if let Some((few, one)) = part.get_mut(&offset) {
             *few &= hidden.first;
-        } else if let Some(more) = self.more.get_mut(&offset) {
+            share(one);
+        } else if let Some((more, one)) = self.more.get_mut(&offset) {
+            share(one);
             more.first &= hidden.first;
             let rest = hidden.more.iter().chain(std::iter::repeat(&0));
             for (word, other) in more.more.iter_mut().zip(rest) {
                 *word &= other;
             }
         } else if hidden.more.is_empty() {
-            part.insert(offset, hidden.first);
+            part.insert(offset, (hidden.first, patch));
         } else {
-            self.more.insert(offset, hidden);
+            self.more.insert(offset, (hidden, patch));
         }
+    }
+
+    /// The base at `offset` stays, whatever else needs it.
+    pub(crate) fn share(&mut self, offset: u64) {
+        self.shared.insert(offset);
+    }
+
+    /// The one patch that needs the base at `offset`, if that may be written otherwise.
+    pub(crate) fn one_patch(&self, offset: u64) -> Option<u64> {
+        if !self.shared.is_empty() && self.shared.contains(&offset) {
+            return None;
+        }
+        let few = self.few[part_of(offset)].get(&offset).map(|(_, one)| *one);
+        let one = few.or_else(|| self.more.get(&offset).map(|(_, one)| *one));
+        one.filter(|one| *one != SHARED)
     }
 
     pub(crate) fn get(&self, offset: u64) -> Option<Hidden> {
         let few = self.few[part_of(offset)].get(&offset);
-        let few = few.map(|first| Hidden { first: *first, more: Vec::new() });
-        few.or_else(|| self.more.get(&offset).cloned())
+        let few = few.map(|(first, _)| Hidden { first: *first, more: Vec::new() });
+        few.or_else(|| self.more.get(&offset).map(|(hidden, _)| hidden.clone()))
     }
 
     /// About what it takes of memory.
     pub(crate) fn bytes(&self) -> usize {
         // Of eight places in a map at most seven are taken, and each has a byte beside it.
         let map = |places: usize, entry: usize| places * 8 / 7 * (entry + 1);
-        let few = self.few.iter().map(|part| map(part.capacity(), size_of::<(u64, u64)>()));
-        let more = self.more.values().map(|hidden| hidden.more.capacity() * size_of::<u64>());
-        let of_more = map(self.more.capacity(), size_of::<(u64, Hidden)>());
-        size_of_val(&*self.few) + few.sum::<usize>() + of_more + more.sum::<usize>()
+        let few = self.few.iter().map(|part| map(part.capacity(), size_of::<(u64, (u64, u64))>()));
+        let more = self.more.values().map(|(hidden, _)| hidden.more.capacity() * size_of::<u64>());
+        let of_more = map(self.more.capacity(), size_of::<(u64, (Hidden, u64))>());
+        let shared = map(self.shared.capacity(), size_of::<u64>());
+        size_of_val(&*self.few) + few.sum::<usize>() + of_more + more.sum::<usize>() + shared
     }
 
     pub(crate) fn forget(&mut self, offset: u64) {
         if self.few[part_of(offset)].remove(&offset).is_none() && !self.more.is_empty() {
             self.more.remove(&offset);
+        }
+        if !self.shared.is_empty() {
+            self.shared.remove(&offset);
         }
     }
 }
@@ -353,9 +388,12 @@ mod tests {
             (6, &[2, 64, 200], &[1, 2]),
             (7, &[2, 64, 200, 300], &[2, 200, 201]),
         ] {
-            of.limit(offset, hiding(first));
+            of.limit(offset, hiding(first), Some(70));
+            of.limit(offset, hiding(first), Some(70));
+            assert_eq!(of.one_patch(offset), Some(70));
             assert_eq!(of.get(offset), Some(hiding(first)));
-            of.limit(offset, hiding(second));
+            of.limit(offset, hiding(second), (offset == 5).then_some(80));
+            assert_eq!(of.one_patch(offset), None);
             let both = of.get(offset).unwrap();
             for place in 0..400 {
                 let expected = first.contains(&place) && second.contains(&place);
@@ -363,6 +401,13 @@ mod tests {
             }
             of.forget(offset);
             assert_eq!(of.get(offset), None);
+            of.share(offset);
+            of.limit(offset, hiding(first), Some(90));
+            assert_eq!(of.one_patch(offset), None);
+            assert_eq!(of.get(offset), Some(hiding(first)));
+            of.forget(offset);
+            of.limit(offset, hiding(first), Some(90));
+            assert_eq!(of.one_patch(offset), Some(90));
         }
     }
 

@@ -4,23 +4,66 @@
 use std::sync::Arc;
 
 use super::marks::Marks;
+use super::reached;
 use crate::cache::PAGE;
 use crate::context::files::chunk::{Opening, Seal};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::chunk_reader::ChunkReader;
 use crate::context::files::control::Row;
 use crate::context::files::pack::Pack;
+use crate::context::files::patch;
 use crate::context::files::paths::{self, whose};
-use crate::context::files::record;
+use crate::context::files::record::{self, Record};
 use crate::context::files::sparse::{SparseWriter, State};
+use crate::context::hash::Hash;
+use crate::context::pieces::entry::Nowhere;
 use crate::disk::Disk;
 use crate::error::Result;
+use crate::format::codec::Encoder;
 
 /// What copying a record costs beside its bytes.
 const COPIED: u64 = 128;
 
 /// What a byte of the mapping costs. Most of what copying costs are its writes, and here nothing else lies between them.
 const MAPPED: u64 = 3;
+
+/// What putting a node together costs, to write it anew.
+const MERGED: u64 = 4096;
+
+/// The record at `offset` of the node there, in full.
+fn in_full(pack: &Pack, offset: u64, hash: &Hash) -> Result<Vec<u8>> {
+    let (node, mut body, mut out) = (pack.read_node(offset)?, Encoder::new(), Encoder::new());
+    let tag = record::put_full(&mut body, offset, &node, &Nowhere);
+    record::put(&mut out, pack.store, offset, tag, hash, body.bytes());
+    Ok(out.finish())
+}
+
+/// The patch `record` at `offset` without the bases that go, of which it is: one of the newest base that stays, or the node
+/// in full. None where the base that it has stays.
+fn merged(
+    pack: &Pack,
+    marks: &Marks,
+    file: (&str, u64),
+    offset: u64,
+    record: &Record<'_>,
+) -> Result<Option<Vec<u8>>> {
+    let direct = reached::base(file, offset, record)?;
+    let mut base = direct;
+    while let Some(gone) = base.filter(|base| !marks.has_record(*base)) {
+        base =
+            pack.record(gone, |file, place, record| reached::base((file, place), gone, record))?;
+    }
+    if base == direct {
+        return Ok(None);
+    }
+    let Some(under) = base else { return in_full(pack, offset, &record.hash).map(Some) };
+    let (node, old) = (pack.read_node(offset)?, pack.read_node(under)?);
+    let (mut body, mut out) = (Encoder::new(), Encoder::new());
+    let tag = patch::put_difference(&mut body, offset, &node, &old, under, &Nowhere);
+    let Some(tag) = tag else { return in_full(pack, offset, &record.hash).map(Some) };
+    record::put(&mut out, pack.store, offset, tag, &record.hash, body.bytes());
+    Ok(Some(out.finish()))
+}
 
 /// A sparse chunk that perhaps holds nothing but what stays.
 #[derive(Debug)]
@@ -61,7 +104,8 @@ impl Comparing {
                 return Ok((read, if is_equal { Compared::Equal } else { Compared::Differs }));
             };
             for entry in pack.kept_in_page(&self.chunk, page)? {
-                if marks.kept_from(&self.chunk, self.next) != Some(entry) {
+                let is_same = marks.kept_from(&self.chunk, self.next) == Some(entry);
+                if !is_same || marks.merged(entry.0).is_some() {
                     return Ok((read, Compared::Differs));
                 }
                 self.next = entry.0 + 1;
@@ -170,9 +214,20 @@ impl Rewriting {
                 let place = self.reader.place(pack, offset)?;
                 let bytes = self.reader.record(place, true)?;
                 let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
-                let bytes = &bytes[..record.length];
-                self.writer.push(offset - self.row.base, is_object, bytes)?;
+                let distance = offset - self.row.base;
                 copied += COPIED + record.length as u64;
+                let merged = match marks.merged(offset) {
+                    None => None,
+                    Some(true) => Some(in_full(pack, offset, &record.hash)?),
+                    Some(false) => merged(pack, marks, (&chunk.path, place), offset, &record)?,
+                };
+                match &merged {
+                    Some(merged) => {
+                        self.writer.push(distance, is_object, merged)?;
+                        copied += MERGED + merged.len() as u64;
+                    }
+                    None => self.writer.push(distance, is_object, &bytes[..record.length])?,
+                }
             }
             self.next = offset + 1;
         }

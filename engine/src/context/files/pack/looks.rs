@@ -6,7 +6,7 @@ use super::Pack;
 use crate::context::files::chunk::{Opening, Seal};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::record::{self, Tag};
-use crate::context::files::sparse::State;
+use crate::context::files::sparse::{KeptRecord, State};
 use crate::context::hash::Hash;
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::crc_append;
@@ -16,16 +16,36 @@ use crate::sync::Ordering;
 impl Pack {
     /// Whether the record at `offset` is there with all that it refers to.
     pub(crate) fn has_object(&self, offset: u64) -> Result<bool> {
+        self.has(offset, |entry| entry.is_object)
+    }
+
+    /// Whether the record at `offset` is there at all.
+    pub(crate) fn has_record(&self, offset: u64) -> Result<bool> {
+        self.has(offset, |_| true)
+    }
+
+    fn has(&self, offset: u64, is_enough: impl Fn(KeptRecord) -> bool) -> Result<bool> {
         self.beside_swaps(|| {
             let Some(chunk) = self.chunk(offset) else { return Ok(false) };
             Ok(match chunk.state {
-                State::Sparse(_) => {
-                    self.entry(&chunk, offset)?.is_some_and(|entry| entry.is_object)
-                }
+                State::Sparse(_) => self.entry(&chunk, offset)?.is_some_and(&is_enough),
                 State::Gone => false,
                 _ => true,
             })
         })
+    }
+
+    /// Does `read` with the record of `offset`, and again where another that it is a patch of is no more: a collection that
+    /// did away with that has first written the one at `offset` without it.
+    pub(super) fn beside_merges<T>(
+        &self,
+        offset: u64,
+        mut read: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        match read() {
+            Err(error) if error.kind() == Kind::Collected && self.has_record(offset)? => read(),
+            outcome => outcome,
+        }
     }
 
     /// Whether the collection that takes away, if one does, will take the object at `offset`.

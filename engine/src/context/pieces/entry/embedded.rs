@@ -146,7 +146,7 @@ pub(crate) fn entries(bytes: &[u8]) -> &[u8] {
 }
 
 /// No place to write children to: those of a clean node have theirs.
-struct Nowhere;
+pub(crate) struct Nowhere;
 
 impl Places for Nowhere {
     fn node(&self, _: &Arc<Node>) -> u64 {

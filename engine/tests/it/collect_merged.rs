@@ -1,0 +1,177 @@
+//! Patches whose base stays for nothing else are written without it: what that saves, and trees and readers that still know
+//! of the base.
+
+use std::sync::Arc;
+
+use varvite::Result;
+use varvite::context::{
+    CollectPhase, CommitFileOptions, CommitHash, CommitInfo, Index, Options, Store, Tree,
+};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+
+use crate::context_collect::{Content, content};
+use crate::random::Random;
+
+/// Names in a directory: some in one piece, some in an inode tree.
+const NAMES: [usize; 2] = [40, 700];
+
+fn options(index: Index) -> Options {
+    Options { index, seed: Some(4), chunk_bytes: 60_000, ..Options::default() }
+}
+
+fn change(tree: &mut Tree, random: &mut Random, changes: usize) {
+    for _ in 0..changes {
+        for (directory, names) in ["few", "many"].into_iter().zip(NAMES) {
+            let name = format!("name-{:04}", random.index(names));
+            if random.index(8) == 0 {
+                tree.remove(&[directory, &name]).unwrap();
+            } else {
+                let length = random.index(24);
+                tree.add(&[directory, &name], &random.bytes(length)).unwrap();
+            }
+        }
+    }
+}
+
+fn put(store: &mut Store, tree: &mut Tree, parent: Option<CommitHash>, date: i64) -> CommitHash {
+    let parents: Vec<CommitHash> = parent.into_iter().collect();
+    store.commit(tree, &CommitInfo::new(&parents, date, "me", "own")).unwrap()
+}
+
+/// A store of many commits, each upon the one before.
+fn store(disk: &Arc<MemoryDisk>, index: Index, random: &mut Random) -> (Store, Vec<CommitHash>) {
+    let mut store = Store::create(Arc::clone(disk) as Arc<dyn Disk>, options(index)).unwrap();
+    let mut commits: Vec<CommitHash> = Vec::new();
+    for date in 0..120 {
+        let parent = commits.last().copied();
+        let mut tree = parent.map_or_else(|| store.empty_tree(), |it| store.checkout(&it).unwrap());
+        change(&mut tree, random, if date == 0 { 1000 } else { 4 });
+        commits.push(put(&mut store, &mut tree, parent, date));
+    }
+    (store, commits)
+}
+
+fn finish(store: &mut Store) -> Result<()> {
+    while store.collect_step(50)? {}
+    Ok(())
+}
+
+/// What the commits take in a store that has nothing else.
+fn fresh_bytes(store: &Store, commits: &[CommitHash], index: Index) -> u64 {
+    let target: Arc<dyn Disk> = MemoryDisk::seeded(7);
+    store.export_commits(commits, CommitFileOptions::default(), &target, "file").unwrap();
+    let mut fresh = Store::create(MemoryDisk::seeded(8) as Arc<dyn Disk>, options(index)).unwrap();
+    fresh.import_commit(&*target, "file").unwrap();
+    fresh.stats().pack_bytes
+}
+
+#[test]
+fn a_collected_store_takes_little_more_than_a_new_one() {
+    for index in [Index::Minimal, Index::Always] {
+        let (disk, mut random) = (MemoryDisk::seeded(1), Random::new(2));
+        let (mut store, commits) = store(&disk, index, &mut random);
+        let before: Vec<Content> = commits[60..]
+            .iter()
+            .map(|commit| content(&store.checkout(commit).unwrap()).unwrap())
+            .collect();
+        for first in [60, 90, 110] {
+            store.collect(&commits[first]).unwrap();
+            finish(&mut store).unwrap();
+            let (bytes, fresh) =
+                (store.stats().pack_bytes, fresh_bytes(&store, &commits[first..], index));
+            // Chunks behind the target stay whole, with patches of bases before it.
+            assert!(bytes < fresh * 5 / 4 + 20_000, "{index:?} from {first}: {bytes}, new {fresh}");
+            for (commit, held) in commits[first..].iter().zip(&before[first - 60..]) {
+                assert_eq!(content(&store.checkout(commit).unwrap()).unwrap(), *held);
+            }
+            let checked = store.check().unwrap();
+            assert!(checked.index_faults.is_empty(), "{checked:?}");
+        }
+        store.close().unwrap();
+        let store = Store::open(disk as Arc<dyn Disk>, options(index)).unwrap();
+        assert_eq!(store.check().unwrap().commits, 10);
+    }
+}
+
+/// Trees that were made before a collection know of bases that it does away with; one is changed and committed in each of
+/// its states, and once more behind it.
+#[test]
+fn a_tree_of_before_is_committed_though_the_base_of_its_records_went() {
+    for index in [Index::Minimal, Index::Always] {
+        for seed in 0..3 {
+            let (disk, mut random) = (MemoryDisk::seeded(1), Random::new(20 + seed));
+            let (mut store, mut commits) = store(&disk, index, &mut random);
+            let mut held: Vec<(Tree, CommitHash)> = Vec::new();
+            for commit in &commits[95..] {
+                let mut tree = store.checkout(commit).unwrap();
+                // So that its pieces are in memory, as they are now.
+                change(&mut tree, &mut random, 30);
+                held.push((tree, *commit));
+            }
+            let mut expected: Vec<Content> = Vec::new();
+            let mut made: Vec<CommitHash> = Vec::new();
+            let mut commit = |store: &mut Store, held: &mut Vec<(Tree, CommitHash)>| {
+                let Some((mut tree, parent)) = held.pop() else { return };
+                expected.push(content(&tree).unwrap());
+                made.push(put(store, &mut tree, Some(parent), 500 + made.len() as i64));
+                // Changed again, what was just written is its base.
+                change(&mut tree, &mut random, 2);
+                expected.push(content(&tree).unwrap());
+                made.push(put(store, &mut tree, made.last().copied(), 500 + made.len() as i64));
+            };
+            store.collect(&commits[95]).unwrap();
+            let mut phases = [0, 0];
+            while store.collect_step(20).unwrap() {
+                let is_cleaning = store.collect_status().unwrap().phase == CollectPhase::Cleaning;
+                phases[usize::from(is_cleaning)] += 1;
+                if phases[usize::from(is_cleaning)] % 4 == 1 && held.len() > 8 {
+                    commit(&mut store, &mut held);
+                }
+            }
+            assert!(phases.iter().all(|steps| *steps > 0), "{phases:?}");
+            while !held.is_empty() {
+                commit(&mut store, &mut held);
+            }
+            commits.drain(..95);
+            commits.extend(&made);
+            for round in 0..2 {
+                for (commit, expected) in made.iter().zip(&expected) {
+                    let found = content(&store.checkout(commit).unwrap()).unwrap();
+                    assert!(found == *expected, "{index:?} {seed} {round}");
+                }
+                let checked = store.check().unwrap();
+                assert_eq!(checked.commits as usize, commits.len(), "{index:?} {seed} {round}");
+                store.close().unwrap();
+                store = Store::open(Arc::clone(&disk) as Arc<dyn Disk>, options(index)).unwrap();
+            }
+        }
+    }
+}
+
+/// A tree of a handle to read, and one of the writer's, read a piece whose record was in parts while the parts go.
+#[test]
+fn readers_go_on_while_bases_go() {
+    for seed in 0..2 {
+        let (disk, mut random) = (MemoryDisk::seeded(1), Random::new(40 + seed));
+        let (mut store, commits) = store(&disk, Index::Minimal, &mut random);
+        let small = Options { objects_bytes: 0, pages_bytes: 0, ..options(Index::Minimal) };
+        let reader = Store::open_read_only(Arc::clone(&disk) as Arc<dyn Disk>, small).unwrap();
+        let kept = &commits[100..];
+        let before: Vec<Content> =
+            kept.iter().map(|commit| content(&reader.checkout(commit).unwrap()).unwrap()).collect();
+        let trees: Vec<Tree> = kept.iter().map(|it| reader.checkout(it).unwrap()).collect();
+        let own: Vec<Tree> = kept.iter().map(|it| store.checkout(it).unwrap()).collect();
+        store.collect(&commits[100]).unwrap();
+        let mut number = 0;
+        while store.collect_step(200).unwrap() {
+            let at = number % kept.len();
+            assert_eq!(content(&trees[at]).unwrap(), before[at]);
+            assert_eq!(content(&own[at]).unwrap(), before[at]);
+            number += 1;
+        }
+        for (at, tree) in trees.iter().enumerate() {
+            assert_eq!(content(tree).unwrap(), before[at]);
+        }
+    }
+}
