@@ -55,6 +55,9 @@ struct Window {
 /// while a collection is behind: it should be over before the next is due.
 const STEP_NS: u64 = 3_500_000;
 const LATE_STEP_NS: u64 = 4_200_000;
+/// In so many small steps the time after a block is used: one in which a credit takes longer than it took before then makes
+/// no long pause.
+const STEPS: u64 = 8;
 
 /// Collects beside the blocks.
 #[derive(Debug)]
@@ -154,10 +157,11 @@ impl Collector {
         }
         let syncs = store.stats().syncs;
         let before = self.look();
+        let aim = (block_ns / 10).min(if self.is_late { LATE_STEP_NS } else { STEP_NS });
         let start = thread_cpu_ns();
         // One that is due while another is under way begins when that is over.
         if self.is_under_way {
-            self.is_under_way = store.collect_step(self.credits)?;
+            self.go_on(store, start, aim)?;
             self.collections += u64::from(!self.is_under_way);
         } else {
             self.due = (self.blocks / self.every + 1) * self.every;
@@ -167,23 +171,36 @@ impl Collector {
         }
         let step = thread_cpu_ns() - start;
         self.note_added(before);
-        // The next one takes about as long as it should: at once less, and a little more at a time, since one that
-        // ended early says little of what credits cost.
         let passed = self.blocks - self.begun.0;
         let status = store.collect_status()?;
         self.memory_bytes = self.memory_bytes.max(status.memory_bytes);
         if passed.is_multiple_of(8) {
             self.is_late = self.is_late(passed, status.left_bytes);
         }
-        let aim = (block_ns / 10).min(if self.is_late { LATE_STEP_NS } else { STEP_NS });
-        let fitting = self.credits.saturating_mul(aim) / step.max(1);
-        self.credits =
-            fitting.clamp(self.credits / 2, self.credits + self.credits / 8 + 8).clamp(16, 1 << 16);
         self.pauses.push(step);
         self.pause_ns += step;
         self.busy = (self.busy.0 + 1, self.busy.1 + block_ns + step);
         self.syncs += store.stats().syncs - syncs;
         Ok(step)
+    }
+
+    /// Goes on for `aim`, since `start`: in small steps, of which the last may end late.
+    fn go_on(&mut self, store: &mut Store, start: u64, aim: u64) -> Result<()> {
+        let mut last = start;
+        while last - start < aim - aim / STEPS / 2 {
+            self.is_under_way = store.collect_step(self.credits)?;
+            if !self.is_under_way {
+                return Ok(());
+            }
+            let now = thread_cpu_ns();
+            // The next one takes about as long as it should: at once less, and a little more at a time, since one that
+            // ended early says little of what credits cost.
+            let fitting = self.credits.saturating_mul(aim / STEPS) / (now - last).max(1);
+            let most = self.credits + self.credits / 8 + 8;
+            self.credits = fitting.clamp(self.credits / 2, most).clamp(16, 1 << 16);
+            last = now;
+        }
+        Ok(())
     }
 
     /// Whether less of the work is done, of which `left` bytes are left, than of the time until the next is due,
