@@ -21,3 +21,4 @@ pub(crate) mod paths;
 pub(crate) mod record;
 pub(crate) mod sparse;
 pub(crate) mod volume;
+pub(crate) mod warnings;
