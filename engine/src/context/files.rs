@@ -21,4 +21,3 @@ pub(crate) mod paths;
 pub(crate) mod record;
 pub(crate) mod sparse;
 pub(crate) mod volume;
-pub(crate) mod warnings;

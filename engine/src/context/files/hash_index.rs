@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use super::chunk::Place;
 use super::paths;
-use super::warnings::Warnings;
 use crate::cache::Cache;
 use crate::context::hash::{CommitHash, Hash};
 use crate::context::options::{Index as Strategy, Options};
+use crate::context::warnings::Warnings;
 use crate::disk::Disk;
 use crate::disk::subfolder::{Subfolder, Traffic};
 use crate::error::{Error, Kind, Result};

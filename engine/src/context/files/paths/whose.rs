@@ -1,4 +1,4 @@
-//! Whose a file is that has the name of a chunk: the store's own, or one that somebody has put there.
+//! Ownership a file is that has the name of a chunk: the store's own, or one that somebody has put there.
 //!
 //! Chunks are named by epoch, number and generation, so those of two stores, or of two copies of one, have the same names.
 //! What a store removes or writes over by its name is looked at first: by its header, which says store and identity. One
@@ -13,9 +13,9 @@ use crate::format::header::{self, Header};
 /// What the name of a file of a copy of the store ends with, once its own name is of no use to it.
 const ASIDE: &str = ".other";
 
-/// Whose a file is, by its header.
+/// Ownership a file is, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whose {
+enum Ownership {
     /// The store's, or nobody's yet; or there is none.
     Own,
     OfAnotherStore,
@@ -25,49 +25,49 @@ enum Whose {
     Unknown,
 }
 
-fn whose(disk: &dyn Disk, store: u64, path: &str) -> Result<Whose> {
+fn whose(disk: &dyn Disk, store: u64, path: &str) -> Result<Ownership> {
     // In a browser nobody gets at the files of a store.
     if cfg!(varvite_js) {
-        return Ok(Whose::Own);
+        return Ok(Ownership::Own);
     }
     let name = replace::unfinished(path).unwrap_or(path);
-    let Some((epoch, number, generation)) = parse_chunk(name) else { return Ok(Whose::Own) };
+    let Some((epoch, number, generation)) = parse_chunk(name) else { return Ok(Ownership::Own) };
     let identity = match generation {
         Some(generation) => sparse_identity(store, epoch, number, generation),
         None => chunk_identity(store, epoch, number),
     };
     let file = match disk.open(path, Mode::Read, Access::Buffered) {
-        Err(error) if error.kind() == Kind::Missing => return Ok(Whose::Own),
+        Err(error) if error.kind() == Kind::Missing => return Ok(Ownership::Own),
         file => file?,
     };
     let mut bytes = [0; header::LENGTH];
     if file.read_at(0, &mut bytes)? < bytes.len() || bytes == [0; header::LENGTH] {
-        return Ok(Whose::Own);
+        return Ok(Ownership::Own);
     }
     Ok(match Header::decode(path, &bytes) {
-        Ok(header) if (header.store, header.identity) == (store, identity) => Whose::Own,
-        Ok(header) if header.store != store => Whose::OfAnotherStore,
-        Ok(_) => Whose::OfAnotherName,
-        Err(error) if error.kind() == Kind::Version => Whose::OfAnotherName,
-        Err(_) if Header::resembles(&bytes, identity, store) => Whose::Own,
-        Err(_) => Whose::Unknown,
+        Ok(header) if (header.store, header.identity) == (store, identity) => Ownership::Own,
+        Ok(header) if header.store != store => Ownership::OfAnotherStore,
+        Ok(_) => Ownership::OfAnotherName,
+        Err(error) if error.kind() == Kind::Version => Ownership::OfAnotherName,
+        Err(_) if Header::resembles(&bytes, identity, store) => Ownership::Own,
+        Err(_) => Ownership::Unknown,
     })
 }
 
 /// Whether the file at `path`, the name of a chunk, is not that of `store`, or not this chunk: it stays. Reads its header.
 pub(crate) fn is_others(disk: &dyn Disk, store: u64, path: &str) -> Result<bool> {
-    Ok(whose(disk, store, path)? != Whose::Own)
+    Ok(whose(disk, store, path)? != Ownership::Own)
 }
 
 /// The same of a file with the name of the next chunk, in which no batch is whole: what a power cut left of that may be
 /// stale bytes.
 pub(crate) fn says_it_is_others(disk: &dyn Disk, store: u64, path: &str) -> Result<bool> {
-    Ok(!matches!(whose(disk, store, path)?, Whose::Own | Whose::Unknown))
+    Ok(!matches!(whose(disk, store, path)?, Ownership::Own | Ownership::Unknown))
 }
 
 /// Whether it says that it is of another store, so that it tells nothing of this one.
 pub(crate) fn is_of_another_store(disk: &dyn Disk, store: u64, path: &str) -> bool {
-    matches!(whose(disk, store, path), Ok(Whose::OfAnotherStore))
+    matches!(whose(disk, store, path), Ok(Ownership::OfAnotherStore))
 }
 
 /// Gives the file at `path`, which is of a copy of the store, another name, which it returns; it is not durable yet. By its
