@@ -260,10 +260,10 @@ impl HookedFile {
 impl File for HookedFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.tell(Call::Read);
-        if let Some(reads) = &self.reads {
-            if reads(self.inner.path(), offset, buffer.len()) {
-                return Err(Error::new(Kind::Io, "as ordered"));
-            }
+        if let Some(reads) = &self.reads
+            && reads(self.inner.path(), offset, buffer.len())
+        {
+            return Err(Error::new(Kind::Io, "as ordered"));
         }
         self.inner.read_at(offset, buffer)
     }
