@@ -57,13 +57,12 @@ fn put_all(disk: &SimDisk, files: &[(String, Vec<u8>)]) {
     disk.sync_directory("").unwrap();
 }
 
+/// Names and bytes.
+type Files = Vec<(String, Vec<u8>)>;
+
 /// A store and another one, or with the seed 9 a copy of it that went on by itself: each has four commits of its own, and a
 /// chunk 6, of which, where it `is_sparse`, a collection has left a part.
-fn parted(
-    index: Index,
-    seed: u64,
-    is_sparse: bool,
-) -> ([Arc<SimDisk>; 2], Vec<CommitHash>, Vec<(String, Vec<u8>)>) {
+fn parted(index: Index, seed: u64, is_sparse: bool) -> ([Arc<SimDisk>; 2], Vec<CommitHash>, Files) {
     let (upper, mut commits) = made(index, 9);
     let (others, mut others_commits) = made(index, seed);
     for (disk, commits, block) in [(&upper, &mut commits, 20), (&others, &mut others_commits, 30)] {

@@ -33,8 +33,11 @@ fn mapping(bytes: &[u8]) -> Range<u64> {
     word(8)..word(8) + word(16) * PAGE
 }
 
+/// A store, with its commits and the files that have a part of a chunk.
+type WithParts = (Arc<SimDisk>, Options, Vec<CommitHash>, Vec<String>);
+
 /// A store that has collected, and one with chunks below: each with the files that have a part of a chunk.
-fn with_parts(index: Index) -> Vec<(Arc<SimDisk>, Options, Vec<CommitHash>, Vec<String>)> {
+fn with_parts(index: Index) -> Vec<WithParts> {
     let (collected, commits) = blocks(index);
     let mut store =
         Store::open(Arc::clone(&collected) as Arc<dyn Disk>, sized(index, None)).unwrap();
