@@ -16,6 +16,7 @@ pub(crate) mod pieces;
 pub(crate) mod preimage;
 pub mod store;
 pub mod tree;
+pub(crate) mod warnings;
 
 pub use files::commit::Commit;
 

@@ -38,6 +38,7 @@ use super::observer::{Operation, Span};
 use super::options::{Index, Options};
 use super::pieces::node::{Load, Slot};
 use super::tree::Tree;
+use super::warnings::Warnings;
 use crate::cache::Cache;
 use crate::disk::memory::MemoryDisk;
 use crate::disk::{Disk, Lock, entropy};
@@ -125,6 +126,7 @@ pub struct Store {
     /// Where the next scan begins; the writer's place is its own.
     end: End,
     index: Arc<Mutex<HashIndex>>,
+    warnings: Arc<Warnings>,
     /// The half that only the one writer has; its working trees share it, to spill.
     tip: Option<Arc<Tip>>,
     /// This handle has made it.
@@ -233,6 +235,7 @@ impl Store {
             pack,
             end: End::of(&control),
             control,
+            warnings: Arc::clone(&index.warnings),
             index: Arc::new(Mutex::new(index)),
             tip: None,
             is_new: false,
@@ -508,16 +511,12 @@ impl Store {
     }
 
     /// What was found wrong with the index, which was then made again; and files of others under the names of the store's own,
-    /// which it leaves alone.
+    /// which it leaves alone. Waits for no other call.
     pub fn warnings(&self) -> Vec<String> {
         if let Some(history) = self.irmin() {
             return history.warnings();
         }
-        let mut warnings = lock(&self.index).warnings().to_vec();
-        if let Some(tip) = self.tip.as_ref().filter(|_| !cfg!(varvite_js)) {
-            warnings.extend(lock(&tip.writer).left_alone.iter().cloned());
-        }
-        warnings
+        self.warnings.all()
     }
 
     fn commit_at(&self, offset: u64) -> Result<(CommitHash, CommitBody)> {

@@ -394,31 +394,49 @@ pub fn parts_above(upper: &SimDisk) -> Vec<(String, String)> {
 }
 
 /// What is damaged below, or lost, and is above as well, costs a repair nothing: the store reads it above, and so does it.
+/// A store with chunks below, of one of which the file `part` above has records, and folders in which that is damaged in many
+/// ways, at each `step`-th byte too.
+struct HalfBelow {
+    upper: Arc<SimDisk>,
+    /// The control file of before the chunks moved.
+    before: Vec<u8>,
+    commits: Vec<CommitHash>,
+    part: String,
+    name: String,
+    images: Vec<Arc<SimDisk>>,
+}
+
+fn half_below(index: Index, step: usize) -> HalfBelow {
+    let (upper, commits) = blocks(index);
+    let before = upper.bytes("control").unwrap();
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, sized(index, Some(&lower))).unwrap();
+    store.archive(&commits[100], u64::MAX).unwrap();
+    store.close().unwrap();
+    let mut parts = parts_above(&upper);
+    let (part, name) = parts.swap_remove(parts.len() / 2);
+    let bytes = lower.bytes(&name).unwrap();
+    let length = bytes.len();
+    let mut images: Vec<_> =
+        (0..length).step_by(step).map(|place| flipped(&lower, &name, place)).collect();
+    let cut = [33, length / 2, length - 1];
+    images.extend(cut.map(|cut| with(&lower, &name, Some(bytes[..cut].to_vec()))));
+    images.push(with(&lower, &name, Some(vec![0; length])));
+    images.push(with(&lower, &name, None));
+    HalfBelow { upper, before, commits, part, name, images }
+}
+
 #[test]
 fn a_repair_takes_what_is_damaged_below_from_above() {
     for index in [Index::Minimal, Index::Always] {
-        let (upper, commits) = blocks(index);
-        let lower = SimDisk::new(2);
-        let mut store = open(&upper, sized(index, Some(&lower))).unwrap();
-        store.archive(&commits[100], u64::MAX).unwrap();
-        store.close().unwrap();
-        let parts = parts_above(&upper);
-        let (part, name) = &parts[parts.len() / 2];
-        let bytes = lower.bytes(name).unwrap();
-        let length = bytes.len();
-        let mut images: Vec<_> =
-            (0..length).step_by(149).map(|place| flipped(&lower, name, place)).collect();
-        let cut = [33, length / 2, length - 1];
-        images.extend(cut.map(|cut| with(&lower, name, Some(bytes[..cut].to_vec()))));
-        images.push(with(&lower, name, Some(vec![0; length])));
-        images.push(with(&lower, name, None));
+        let HalfBelow { upper, commits, part, name, images, .. } = half_below(index, 149);
         let count = images.len();
         for (number, image) in images.into_iter().enumerate() {
             let what = format!("{index:?}, {name}, {number} of {count}");
             let (found, target) = repair(&upper, Some(&image)).unwrap();
             assert!(!found.is_whole(), "{what}: {found:?}");
             let told = [found.damage, found.missing].concat();
-            assert!(told.iter().any(|it| it.contains(&**name)), "{what}: {told:?}");
+            assert!(told.iter().any(|it| it.contains(&*name)), "{what}: {told:?}");
             let needed = |commit: &CommitHash| {
                 commits[100..].contains(commit) || [commits[21], commits[33]].contains(commit)
             };
@@ -437,30 +455,21 @@ fn a_repair_takes_what_is_damaged_below_from_above() {
 }
 
 /// The same where the control file is lost, or one of before the chunks moved: the files above say themselves what they have.
+/// That of a later generation, which was only begun, or is a copy's, hides nothing of those before it.
 #[test]
 fn a_repair_takes_from_above_what_is_damaged_below_without_a_control_file() {
     let mut taken = 0;
     for index in [Index::Minimal, Index::Always] {
-        let (upper, commits) = blocks(index);
-        let before = upper.bytes("control").unwrap();
-        let lower = SimDisk::new(2);
-        let mut store = open(&upper, sized(index, Some(&lower))).unwrap();
-        store.archive(&commits[100], u64::MAX).unwrap();
-        store.close().unwrap();
-        let parts = parts_above(&upper);
-        let (_, name) = &parts[parts.len() / 2];
-        let bytes = lower.bytes(name).unwrap();
-        let length = bytes.len();
-        let mut images: Vec<_> =
-            (0..length).step_by(397).map(|place| flipped(&lower, name, place)).collect();
-        let cut = [33, length / 2, length - 1];
-        images.extend(cut.map(|cut| with(&lower, name, Some(bytes[..cut].to_vec()))));
-        images.push(with(&lower, name, Some(vec![0; length])));
-        images.push(with(&lower, name, None));
-        for control in [None, Some(before)] {
+        let HalfBelow { upper, before, commits, part, name, images } = half_below(index, 397);
+        let later = part.replace("-1.pack", "-2.pack");
+        assert_ne!(later, part);
+        let begun = upper.bytes(&part).unwrap()[..32].to_vec();
+        for (control, begun) in [(None, None), (Some(before), None), (None, Some(begun))] {
             let upper = with(&upper, "control", control.clone());
+            let upper = with(&upper, &later, begun.clone());
             for (number, image) in images.iter().enumerate() {
-                let what = format!("{index:?}, {name}, {number}, {}", control.is_some());
+                let which = (control.is_some(), begun.is_some());
+                let what = format!("{index:?}, {name}, {number}, {which:?}");
                 let (found, target) = repair(&upper, Some(image)).unwrap();
                 let told = [&found.damage[..], &found.missing].concat();
                 taken += told.iter().filter(|it| it.contains("are taken from")).count();

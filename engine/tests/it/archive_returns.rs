@@ -6,8 +6,10 @@ use std::sync::Arc;
 use varvite::context::{CommitHash, CommitInfo, Index, Options, Store};
 use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, Fault, SimDisk};
+use varvite::{Error, Kind};
 
-use crate::context_archive::{open, options, value};
+use crate::context_archive::{archived, open, options, packs, value};
+use crate::context_repair::{flipped, with};
 
 fn long(lower: Option<&Arc<SimDisk>>) -> Options {
     Options { chunk_bytes: 1 << 20, ..options(Index::Always, lower) }
@@ -128,4 +130,67 @@ fn what_found_no_room_above_is_there_after_the_next_move() {
         expect(&upper, &last, &[(&["x", "a"], 1), (&["x", "b"], 2), (&["y"], 5)]);
     }
     assert!(failed > 1, "{failed}");
+}
+
+/// What is said of the chunk `name` in the lower folder, which is damaged.
+fn tells_of_damage(error: &Error, name: &str, place: usize) {
+    let text = error.to_string();
+    assert_eq!(error.kind(), Kind::Corrupt, "{place}: {text}");
+    assert!(text.contains(name) && !text.contains(".tmp"), "{place}: {text}");
+    assert!(text.contains("simulation"), "{place}: the folder is not named: {text}");
+    assert!(error.advice().is_some_and(|it| it.contains("varvite repair")), "{place}: {text}");
+}
+
+/// No chunk goes where the one before it is seen to be damaged, and none comes back that is.
+#[test]
+fn a_damaged_byte_of_the_chunk_that_was_moved_last_is_met() {
+    let index = Index::Minimal;
+    let (upper, lower, commits) = archived(index, 9, 3);
+    let name = "0000-000002.pack";
+    let length = lower.bytes(name).unwrap().len();
+    let at_ends = (0..144).chain(length - 102..length);
+    for place in at_ends {
+        let (upper, lower) = (upper.crash(Crash::Process), flipped(&lower, name, place));
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        let error = store.archive(&commits[4], u64::MAX).unwrap_err();
+        tells_of_damage(&error, name, place);
+        assert_eq!(packs(&lower).len(), 3, "{place}");
+    }
+    for place in (0..length).step_by(7).chain([length - 1]) {
+        let (upper, lower) = (upper.crash(Crash::Process), flipped(&lower, name, place));
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        tells_of_damage(&store.unarchive(u64::MAX).unwrap_err(), name, place);
+        assert_eq!(packs(&lower).len(), 3, "{place}");
+    }
+}
+
+/// A chunk that came back and stayed in the lower folder all the same, and is damaged there: it is the store's own, of no copy.
+#[test]
+fn a_damaged_chunk_that_was_left_below_says_the_way_out() {
+    let index = Index::Minimal;
+    let (upper, lower, commits) = archived(index, 9, 4);
+    let name = "0000-000003.pack";
+    let bytes = lower.bytes(name).unwrap();
+    let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+    assert_eq!(store.unarchive(1).unwrap(), 1);
+    store.close().unwrap();
+    let length = bytes.len();
+    for place in [9, length - 101, length - 90, length - 75] {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1;
+        let (upper, lower) = (upper.crash(Crash::Process), with(&lower, name, Some(damaged)));
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        let error = store.archive(&commits[4], u64::MAX).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.kind(), Kind::Corrupt, "{place}: {text}");
+        assert!(text.contains(name) && text.contains("simulation"), "{place}: {text}");
+        assert!(error.advice().is_some_and(|it| it.contains("remove")), "{place}: {text}");
+        assert!(!text.contains("another folder"), "{place}: {text}");
+        // Nor does it show that another copy counts on the folder.
+        assert_eq!(store.unarchive(1).unwrap(), 1, "{place}");
+        assert_eq!(store.warnings(), Vec::<String>::new(), "{place}");
+        assert_eq!(packs(&lower).len(), 3, "{place}");
+        lower.remove(name).unwrap();
+        assert_eq!(store.archive(&commits[4], u64::MAX).unwrap(), 2, "{place}");
+    }
 }

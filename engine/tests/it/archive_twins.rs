@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use varvite::context::{CommitHash, Index};
+use varvite::context::{CommitHash, Index, Store};
 use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, SimDisk};
 use varvite::{Error, Kind};
 
-use crate::context_archive::{commit, made, open, options, packs};
+use crate::context_archive::{archived, commit, made, open, options, packs};
 
 /// A copy that went on with commits of the blocks from `block` on, and has moved all but the last two chunks to a folder.
 fn went_on(
@@ -18,15 +18,38 @@ fn went_on(
     block: u8,
 ) -> (Arc<SimDisk>, Vec<CommitHash>) {
     let lower = SimDisk::new(seed);
-    let mut store = open(copy, options(index, Some(&lower))).unwrap();
-    let mut commits = before.to_vec();
-    for block in block..block + 4 {
-        commits.push(commit(&mut store, commits.last(), block).unwrap());
-    }
+    let (mut store, commits) = goes_on(copy, &lower, index, before, block);
     let moved = store.archive(&commits[7], u64::MAX).unwrap();
     assert_eq!(moved, 7, "up to the first that the other copy has otherwise");
     store.close().unwrap();
     (lower, commits)
+}
+
+/// The same, with the store open, before anything is moved.
+fn goes_on(
+    copy: &Arc<SimDisk>,
+    lower: &Arc<SimDisk>,
+    index: Index,
+    before: &[CommitHash],
+    block: u8,
+) -> (Store, Vec<CommitHash>) {
+    let mut store = open(copy, options(index, Some(lower))).unwrap();
+    let mut commits = before.to_vec();
+    for block in block..block + 4 {
+        commits.push(commit(&mut store, commits.last(), block).unwrap());
+    }
+    (store, commits)
+}
+
+/// A store that was copied when it had moved `moved` chunks to a folder: both, the folder, and its commits.
+fn twins(index: Index, moved: usize) -> ([Arc<SimDisk>; 2], Arc<SimDisk>, Vec<CommitHash>) {
+    let (first, lower, commits) = archived(index, 9, moved);
+    let second = first.crash(Crash::Process);
+    ([first, second], lower, commits)
+}
+
+fn files_of(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
+    packs(disk).into_iter().map(|name| (name.clone(), disk.bytes(&name).unwrap())).collect()
 }
 
 fn holds_files(disk: &SimDisk, files: &[(String, Vec<u8>)]) {
@@ -46,10 +69,7 @@ fn the_folder_of_a_copy_that_went_on_by_itself_is_not_taken_for_the_stores_own()
             let second = first.crash(Crash::Process);
             let (own, first_commits) = went_on(&first, 2, index, &commits, 20);
             let (others, second_commits) = went_on(&second, 3, index, &commits, other);
-            let files: Vec<_> = packs(&others)
-                .into_iter()
-                .map(|name| (name.clone(), others.bytes(&name).unwrap()))
-                .collect();
+            let files = files_of(&others);
             let refused = |error: Error| {
                 assert_eq!(error.kind(), Kind::Invalid, "{other}: {error}");
                 assert!(error.to_string().contains("0000-000006.pack"), "{other}: {error}");
@@ -102,28 +122,13 @@ fn a_handle_that_goes_on_moving_sees_that_the_folder_is_a_copys() {
 #[test]
 fn what_two_copies_have_in_one_folder_stays_for_both() {
     for index in [Index::Minimal, Index::Always] {
-        let (first, commits) = made(index, 9);
-        let lower = SimDisk::new(2);
-        let mut store = open(&first, options(index, Some(&lower))).unwrap();
-        assert_eq!(store.archive(&commits[4], u64::MAX).unwrap(), 4);
-        store.close().unwrap();
-        // One is copied with what it says of the folder, and both go on.
-        let second = first.crash(Crash::Process);
-        let goes_on = |upper: &Arc<SimDisk>, block: u8| {
-            let mut store = open(upper, options(index, Some(&lower))).unwrap();
-            let mut commits = commits.clone();
-            for block in block..block + 4 {
-                commits.push(commit(&mut store, commits.last(), block).unwrap());
-            }
-            (store, commits)
-        };
+        // Both go on, with what the store that was copied says of the folder.
+        let ([first, second], lower, commits) = twins(index, 4);
+        let goes_on = |upper: &Arc<SimDisk>, block| goes_on(upper, &lower, index, &commits, block);
         let (mut store, first_commits) = goes_on(&first, 20);
         assert_eq!(store.archive(&first_commits[8], u64::MAX).unwrap(), 4);
         store.close().unwrap();
-        let files: Vec<_> = packs(&lower)
-            .into_iter()
-            .map(|name| (name.clone(), lower.bytes(&name).unwrap()))
-            .collect();
+        let files = files_of(&lower);
         // What it has otherwise does not go over the chunk of the first, which is told to nobody as one to remove.
         let (mut store, second_commits) = goes_on(&second, 30);
         let error = store.archive(&second_commits[8], u64::MAX).unwrap_err();
@@ -149,16 +154,34 @@ fn what_two_copies_have_in_one_folder_stays_for_both() {
     }
 }
 
+/// Between two calls that bring chunks back another copy may have moved more: all that it counts on stays.
+#[test]
+fn a_copy_that_moves_chunks_between_two_calls_loses_none() {
+    for index in [Index::Minimal, Index::Always] {
+        let ([first, second], lower, commits) = twins(index, 4);
+        let (mut coming_back, second_commits) = goes_on(&second, &lower, index, &commits, 30);
+        assert_eq!(coming_back.archive(&second_commits[7], u64::MAX).unwrap(), 3);
+        assert_eq!(coming_back.unarchive(1).unwrap(), 1);
+        let (mut store, first_commits) = goes_on(&first, &lower, index, &commits, 20);
+        assert_eq!(store.archive(&first_commits[8], u64::MAX).unwrap(), 4);
+        store.close().unwrap();
+        let files = files_of(&lower);
+        assert_eq!(files.len(), 8);
+        while coming_back.unarchive(1).unwrap() > 0 {}
+        holds_files(&lower, &files);
+        assert_eq!(coming_back.check().unwrap().commits, second_commits.len() as u64);
+        let told = coming_back.warnings();
+        assert_eq!(told.iter().filter(|it| it.contains("comes back stays")).count(), 1, "{told:?}");
+        let store = open(&first, options(index, Some(&lower))).unwrap();
+        assert_eq!(store.check().unwrap().commits, first_commits.len() as u64);
+    }
+}
+
 /// One that is further on has chunks there that the other has not begun yet.
 #[test]
 fn chunks_of_a_copy_that_is_further_on_are_seen() {
     let index = Index::Minimal;
-    let (first, commits) = made(index, 9);
-    let lower = SimDisk::new(2);
-    let mut store = open(&first, options(index, Some(&lower))).unwrap();
-    assert_eq!(store.archive(&commits[3], u64::MAX).unwrap(), 3);
-    store.close().unwrap();
-    let second = first.crash(Crash::Process);
+    let ([first, second], lower, commits) = twins(index, 3);
     let mut store = open(&first, options(index, Some(&lower))).unwrap();
     let mut further = commits.clone();
     for block in 20..28 {

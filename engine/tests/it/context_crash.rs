@@ -249,7 +249,7 @@ fn every_failing_call_gives_an_error_and_loses_nothing() {
         drop(tale);
         let calls = sim.calls();
         let all: u64 = Fault::ALL.iter().map(|fault| calls.of(*fault)).sum();
-        let most = setting("VARVITE_FAULTS", 3_000).div_ceil(4);
+        let most = setting("VARVITE_FAULTS", 3_600).div_ceil(4);
         let stride = all.div_ceil(most).max(1);
         for fault in Fault::ALL {
             for n in (1..=calls.of(fault)).step_by(stride as usize) {

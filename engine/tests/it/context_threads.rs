@@ -3,8 +3,9 @@
 //! What a thread sees when is luck, so each thing that it may see is allowed, and nothing else.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use varvite::Kind;
 use varvite::context::{CommitHash, CommitInfo, Durability, Index, Keep, Options, Store, Tree};
@@ -12,7 +13,7 @@ use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 
 use crate::context_story::{ACTS, Act, Tale, Told, holds, options, which};
-use crate::hooked_disk::HookedDisk;
+use crate::hooked_disk::{Call, HookedDisk};
 use crate::model::context::Node;
 use crate::random::Random;
 
@@ -381,4 +382,38 @@ fn a_writer_that_moves_at_any_call_of_a_reader_never_looks_like_damage() {
         }
     }
     println!("{places} places");
+}
+
+#[test]
+fn whoever_asks_for_warnings_waits_for_no_write() {
+    let (begins, begun) = mpsc::channel();
+    let (lets, let_go) = mpsc::channel::<()>();
+    let waits = Mutex::new(Some((begins, let_go)));
+    let is_armed = Arc::new(AtomicBool::new(false));
+    let armed = Arc::clone(&is_armed);
+    let disk = HookedDisk::new(MemoryDisk::seeded(1), move |call, path| {
+        if call == Call::Write && path.contains(".pack") && armed.load(SeqCst) {
+            let Some((begins, let_go)) = waits.lock().unwrap().take() else { return };
+            begins.send(()).unwrap();
+            // Dropped where the test has failed.
+            let _ = let_go.recv();
+        }
+    });
+    let spilling = Options { tree_bytes: 300, ..options(Index::Minimal, Durability::Synced) };
+    let store = Store::create(disk, spilling).unwrap();
+    let mut tree = store.empty_tree();
+    is_armed.store(true, SeqCst);
+    let (asks, asked) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for number in 0..100 {
+                tree.add(&[format!("{number}")], &[7; 100]).unwrap();
+            }
+        });
+        begun.recv_timeout(Duration::from_secs(59)).expect("it spills");
+        scope.spawn(|| asks.send(store.warnings()).unwrap());
+        let told = asked.recv_timeout(Duration::from_secs(20));
+        drop(lets);
+        assert_eq!(told.expect("it waited for the write"), Vec::<String>::new());
+    });
 }

@@ -43,8 +43,8 @@ type Hook = Arc<dyn Fn(Call, &str) + Send + Sync>;
 /// Whether a write to the file at a path, which was done, is said to have failed.
 type Fails = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// Told of each file's reads: its path, and how many bytes.
-type Reads = Arc<dyn Fn(&str, usize) + Send + Sync>;
+/// Told of each file's reads, of its path, where and how many bytes; whether it fails.
+type Reads = Arc<dyn Fn(&str, u64, usize) -> bool + Send + Sync>;
 
 pub struct HookedDisk {
     inner: Arc<dyn Disk>,
@@ -85,8 +85,19 @@ impl HookedDisk {
         inner: Arc<dyn Disk>,
         reads: impl Fn(&str, usize) + Send + Sync + 'static,
     ) -> Arc<HookedDisk> {
+        Self::failing_reads(inner, move |path, _, bytes| {
+            reads(path, bytes);
+            false
+        })
+    }
+
+    /// `fails` is asked of each file's reads whether they fail: of its path, where and how many bytes.
+    pub fn failing_reads(
+        inner: Arc<dyn Disk>,
+        fails: impl Fn(&str, u64, usize) -> bool + Send + Sync + 'static,
+    ) -> Arc<HookedDisk> {
         let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
-        let reads: Option<Reads> = Some(Arc::new(reads));
+        let reads: Option<Reads> = Some(Arc::new(fails));
         Arc::new(HookedDisk { inner, before, fails: None, reads, locked, is_strict: false })
     }
 
@@ -249,8 +260,10 @@ impl HookedFile {
 impl File for HookedFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.tell(Call::Read);
-        if let Some(reads) = &self.reads {
-            reads(self.inner.path(), buffer.len());
+        if let Some(reads) = &self.reads
+            && reads(self.inner.path(), offset, buffer.len())
+        {
+            return Err(Error::new(Kind::Io, "as ordered"));
         }
         self.inner.read_at(offset, buffer)
     }

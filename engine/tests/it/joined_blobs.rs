@@ -319,6 +319,34 @@ fn tables_at_rest_keep_no_values_of_other_tables_for_a_few_records() {
     assert_eq!(found["busy"], values.collect());
 }
 
+/// Nor is one kept by records of several tables: each of those at rest needs its own part, and not the values of another.
+#[test]
+fn tables_at_rest_keep_no_values_that_another_table_got_in_the_same_update() {
+    let (sim, options) = one_by_one(40, |session, one, number| {
+        let mut busy = table(session, "busy")?;
+        let mut other = table(session, &names(40)[(number as usize + 1) % 40])?;
+        let (mut short, mut long) = (Batch::new(), Batch::new());
+        short.insert(b"key", &number.to_le_bytes());
+        for part in 0..3 {
+            let written = written(session, &Random::new(number * 3 + part).bytes(3_000))?;
+            long.insert_value(&key(part), &written);
+        }
+        session.update(&mut [(one, &short), (&mut other, &short), (&mut busy, &long)])
+    });
+    // Beside what a table may keep, the three values of the last update, and those that the table has written out before it.
+    let most = KEPT_MAX + 2 * 3 * BLOB_FILE_BYTES;
+    assert!(blob_bytes(&sim) <= most, "{} of {most}: {:?}", blob_bytes(&sim), files(&*sim));
+    let session = Session::open(Arc::clone(&sim) as Arc<dyn Disk>, options).unwrap();
+    let found = read(&session).unwrap();
+    for (number, name) in names(40).iter().enumerate() {
+        let last = if number == 0 { 39 } else { number as u64 };
+        let value = last.to_le_bytes().to_vec();
+        assert_eq!(found[name], BTreeMap::from([(b"key".to_vec(), value)]));
+    }
+    let values = (0..3).map(|part| (key(part), Random::new(39 * 3 + part).bytes(3_000)));
+    assert_eq!(found["busy"], values.collect());
+}
+
 /// Tables at rest may together keep more of the log than one may. Nothing is to be done about that, so nothing is.
 #[test]
 fn sessions_that_log_nothing_write_nothing_however_much_tables_at_rest_keep() {
@@ -328,18 +356,31 @@ fn sessions_that_log_nothing_write_nothing_however_much_tables_at_rest_keep() {
         one.update(batch.insert_value(b"key", &written))
     });
     assert!(blob_bytes(&sim) > 2 * KEPT_MAX);
+    assert_writes_nothing(&sim, &options);
+}
+
+/// The same where the records are so short that half of the log is what frames them.
+#[test]
+fn sessions_that_log_nothing_write_no_short_records_anew() {
+    let (sim, options) = one_by_one(12, |_, one, number| {
+        (0..60).try_for_each(|part| one.update(Batch::new().insert(&[number as u8, part], b"")))
+    });
+    assert_writes_nothing(&sim, &options);
+}
+
+fn assert_writes_nothing(sim: &Arc<SimDisk>, options: &SessionOptions) {
     // The last file of the log has no update.
-    let session = Session::open(Arc::clone(&sim) as Arc<dyn Disk>, options.clone()).unwrap();
+    let open = || Session::open(Arc::clone(sim) as Arc<dyn Disk>, options.clone()).unwrap();
+    let session = open();
     drop(session.create_table("new", small()).unwrap());
     session.close().unwrap();
-    let seen = || (files(&*sim), sim.bytes("checkpoint").unwrap());
-    let open = || Session::open(Arc::clone(&sim) as Arc<dyn Disk>, options.clone()).unwrap();
+    let seen = || (files(&**sim), sim.bytes("checkpoint").unwrap());
     // Whatever those before it have left to do.
     open().close().unwrap();
     let before = seen();
     for _ in 0..3 {
         open().close().unwrap();
-        assert!(seen() == before, "{:?}", files(&*sim));
+        assert!(seen() == before, "{:?}", files(&**sim));
     }
 }
 

@@ -530,4 +530,6 @@ fn the_power_goes_at_any_call_of_random_sessions_that_join_log_files() {
     let is_enough = seen.kills > 40 && seen.failed > 10 && seen.joins > 10;
     let is_enough = is_enough && seen.kills_in_joins > 3 && seen.reloads > 100 && seen.noticed > 10;
     assert!(is_enough, "{seen:?}");
+    // 29 were seen; without joins it grows with the sessions.
+    assert!(seen.files_max <= 40, "{seen:?}");
 }

@@ -139,3 +139,4 @@ mod transactions; // tables that threads share, and updates that read what they 
 mod transactions_beside; // transactions beside a budget, blob files, helpers, pauses and unions
 mod transfer; // exports and imports: crashes, faults and damage on the way
 mod unions; // unions of tables: content, refusals, space, and that no work is lost
+mod unreadable_ends; // what a disk cannot read of a context and nobody needs

@@ -21,14 +21,68 @@ fn put(disk: &SimDisk, name: &str, bytes: &[u8]) {
     file.sync().unwrap();
 }
 
-/// Every one of these files is there as it was; one of a copy perhaps aside.
+/// Every one of these files is there as it was, under its name.
 fn has_all(disk: &SimDisk, files: &[(String, Vec<u8>)], what: &dyn std::fmt::Debug) {
     for (name, bytes) in files {
-        let aside = format!("{name}.other");
-        let name = if disk.exists(&aside).unwrap() { &aside } else { name };
-        assert!(disk.exists(name).unwrap(), "{what:?}: {name} is gone");
+        assert!(disk.exists(name).unwrap(), "{what:?}: {name} is gone: {:?}", packs(disk));
         assert!(disk.bytes(name).unwrap() == *bytes, "{what:?}: {name} was written over");
+        assert!(!disk.exists(&aside(name)).unwrap(), "{what:?}: {name} is there twice");
     }
+}
+
+fn aside(name: &str) -> String {
+    format!("{name}.other")
+}
+
+/// Each is there as it was, under the name that one of a copy gets, after a power cut too.
+fn has_aside(disk: &SimDisk, files: &[(String, Vec<u8>)], what: &dyn std::fmt::Debug) {
+    for disk in [disk, &*disk.crash(Crash::Subset(0))] {
+        for (name, bytes) in files {
+            let aside = aside(name);
+            assert!(disk.exists(&aside).unwrap(), "{what:?}: {name} is gone: {:?}", packs(disk));
+            assert!(disk.bytes(&aside).unwrap() == *bytes, "{what:?}: {name} was written over");
+            assert!(
+                !disk.bytes(name).is_ok_and(|it| it == *bytes),
+                "{what:?}: {name} has its name still"
+            );
+        }
+    }
+}
+
+/// Puts these files there, durably.
+fn put_all(disk: &SimDisk, files: &[(String, Vec<u8>)]) {
+    for (name, bytes) in files {
+        put(disk, name, bytes);
+    }
+    disk.sync_directory("").unwrap();
+}
+
+/// Names and bytes.
+type Files = Vec<(String, Vec<u8>)>;
+
+/// A store and another one, or with the seed 9 a copy of it that went on by itself: each has four commits of its own, and a
+/// chunk 6, of which, where it `is_sparse`, a collection has left a part.
+fn parted(index: Index, seed: u64, is_sparse: bool) -> ([Arc<SimDisk>; 2], Vec<CommitHash>, Files) {
+    let (upper, mut commits) = made(index, 9);
+    let (others, mut others_commits) = made(index, seed);
+    for (disk, commits, block) in [(&upper, &mut commits, 20), (&others, &mut others_commits, 30)] {
+        let mut store = open(disk, options(index, None)).unwrap();
+        for block in block..block + 4 {
+            commits.push(commit(&mut store, commits.last(), block).unwrap());
+        }
+        if is_sparse {
+            store.set_branch(b"kept", &commits[6]).unwrap();
+            collect(&mut store, &commits[8]).unwrap();
+            store.remove_branch(b"kept").unwrap();
+        }
+        store.close().unwrap();
+    }
+    let mut names = packs(&upper);
+    names.retain(|name| name.contains("-000006") && others.exists(name).unwrap());
+    assert_eq!(names.len(), 1, "{index:?}, {seed}, {is_sparse}: {names:?}");
+    let theirs = files(&others, names);
+    assert!(upper.bytes(&theirs[0].0).unwrap() != theirs[0].1, "they are one");
+    ([upper, others], commits, theirs)
 }
 
 fn files(disk: &SimDisk, names: impl IntoIterator<Item = String>) -> Vec<(String, Vec<u8>)> {
@@ -128,27 +182,11 @@ fn a_collection_removes_no_file_of_another_store_or_copy() {
     for index in [Index::Minimal, Index::Always] {
         for (is_sparse, seed) in [(false, 8), (false, 9), (true, 8), (true, 9)] {
             let what = (index, is_sparse, seed);
-            let (upper, mut commits) = made(index, 9);
-            // With the same seed a copy of the store, whose history is another.
-            let (others, mut others_commits) = made(index, seed);
-            for (disk, commits, block) in
-                [(&upper, &mut commits, 20), (&others, &mut others_commits, 30)]
-            {
-                let mut store = open(disk, options(index, None)).unwrap();
-                for block in block..block + 4 {
-                    commits.push(commit(&mut store, commits.last(), block).unwrap());
-                }
-                if is_sparse {
-                    store.set_branch(b"kept", &commits[6]).unwrap();
-                    collect(&mut store, &commits[8]).unwrap();
-                    store.remove_branch(b"kept").unwrap();
-                }
-                store.close().unwrap();
-            }
-            let mut names = packs(&upper);
-            names.retain(|name| name.contains("-000006") && others.exists(name).unwrap());
-            let [name] = &names[..] else { panic!("{what:?}: {names:?}") };
-            let theirs = files(&others, [name.clone()]);
+            let ([upper, _], mut commits, theirs) = parted(index, seed, is_sparse);
+            let stays = |what: &dyn std::fmt::Debug| match seed {
+                9 => has_aside(&upper, &theirs, what),
+                _ => has_all(&upper, &theirs, what),
+            };
             let mut store = open(&upper, options(index, None)).unwrap();
             for block in 40..44 {
                 commits.push(commit(&mut store, commits.last(), block).unwrap());
@@ -160,21 +198,203 @@ fn a_collection_removes_no_file_of_another_store_or_copy() {
                 let info = varvite::context::CommitInfo::new(&[], 99, "a", "b");
                 commits.push(store.commit(&mut tree, &info).unwrap());
             }
+            // Its own is open.
+            store.check().unwrap();
+            put_all(&upper, &theirs);
+            collect(&mut store, commits.last().unwrap()).unwrap();
+            stays(&(what, "collected"));
+            let told = store.warnings();
+            assert!(told.iter().any(|it| it.contains(&*theirs[0].0)), "{what:?}: {told:?}");
             drop(store);
-            put(&upper, name, &theirs[0].1);
-            let Ok(mut store) = open(&upper, options(index, None)) else {
-                has_all(&upper, &theirs, &(what, "refused"));
-                continue;
-            };
-            let outcome = collect(&mut store, commits.last().unwrap());
-            has_all(&upper, &theirs, &(what, &outcome));
-            drop(store);
-            has_all(&upper, &theirs, &(what, "closed"));
-            if let Ok(store) = open(&upper, options(index, None)) {
-                drop(store);
-            }
-            has_all(&upper, &theirs, &(what, "opened again"));
+            drop(open(&upper, options(index, None)).unwrap());
+            stays(&(what, "opened again"));
         }
+    }
+}
+
+/// The same where the store was closed meanwhile, and the opening finds it in the place of what is not needed any more.
+#[test]
+fn an_opening_sets_aside_what_a_copy_has_in_the_place_of_an_old_chunk() {
+    for index in [Index::Minimal, Index::Always] {
+        let (_, _, theirs) = parted(index, 9, false);
+        // A collection has left a part of the chunk, and what the copy has of it is whole.
+        let ([upper, _], commits, _) = parted(index, 9, true);
+        put_all(&upper, &theirs);
+        drop(open(&upper, options(index, None)).unwrap());
+        has_aside(&upper, &theirs, &(index, "collected"));
+        let store = open(&upper, options(index, None)).unwrap();
+        assert!(store.exists(commits.last().unwrap()).unwrap());
+        drop(store);
+        // The chunk is below.
+        let ([upper, _], commits, _) = parted(index, 9, false);
+        let lower = SimDisk::new(2);
+        let mut store = open(&upper, options(index, Some(&lower))).unwrap();
+        assert_eq!(store.archive(&commits[8], u64::MAX).unwrap(), 8);
+        store.close().unwrap();
+        put_all(&upper, &theirs);
+        let store = open(&upper, options(index, Some(&lower))).unwrap();
+        has_aside(&upper, &theirs, &(index, "archived"));
+        let told = store.warnings();
+        assert!(told.iter().any(|it| it.contains(&aside(&theirs[0].0))), "{told:?}");
+        assert_eq!(store.check().unwrap().commits, commits.len() as u64);
+    }
+}
+
+/// A chunk of a copy in the place of the next one: what an attempt of the store itself left has no commit.
+#[test]
+fn no_chunk_is_begun_over_that_of_a_copy() {
+    let ([upper, others], mut commits, _) = parted(Index::Minimal, 9, false);
+    let mut store = open(&others, options(Index::Minimal, None)).unwrap();
+    for block in 50..54 {
+        commits.push(commit(&mut store, None, block).unwrap());
+    }
+    drop(store);
+    let mut store = open(&upper, options(Index::Minimal, None)).unwrap();
+    let last = packs(&upper).pop().unwrap();
+    let number: u64 = last[5..11].parse().unwrap();
+    let theirs = files(&others, [format!("0000-{:06}.pack", number + 1)]);
+    put_all(&upper, &theirs);
+    let refused = (60..63).find_map(|block| commit(&mut store, None, block).err());
+    let error = refused.expect("one of them begins a chunk");
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    assert!(error.to_string().contains(&theirs[0].0), "{error}");
+    has_all(&upper, &theirs, &"begun");
+    upper.remove(&theirs[0].0).unwrap();
+    commit(&mut store, None, 70).unwrap();
+    store.check().unwrap();
+}
+
+/// Unfinished files of another store, as a move of its chunks leaves them that was cut off, in the wrong folder.
+#[test]
+fn no_unfinished_file_of_another_store_is_removed_or_written_over() {
+    let (upper, commits) = made(Index::Minimal, 9);
+    let (others, _) = made(Index::Minimal, 8);
+    let (lower, bytes) = (SimDisk::new(2), others.bytes("0000-000001.pack").unwrap());
+    let theirs = ["0000-000000.pack.tmp", "0000-000009.pack.tmp"];
+    let theirs = theirs.map(|name| (name.to_owned(), bytes.clone()));
+    let own = upper.bytes("0000-000002.pack").unwrap();
+    for disk in [&upper, &lower] {
+        put_all(disk, &theirs);
+        put(disk, "0000-000002.pack.tmp", &own);
+    }
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    let told = store.warnings();
+    for (name, _) in &theirs {
+        assert!(told.iter().any(|it| it.contains(&**name)), "{name}: {told:?}");
+    }
+    let error = store.archive(&commits[4], u64::MAX).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    assert!(error.to_string().contains(&theirs[0].0), "{error}");
+    for disk in [&upper, &lower] {
+        has_all(disk, &theirs, &"refused");
+        assert!(!disk.exists("0000-000002.pack.tmp").unwrap());
+    }
+    lower.remove(&theirs[0].0).unwrap();
+    assert_eq!(store.archive(&commits[4], u64::MAX).unwrap(), 4);
+    has_all(&lower, &theirs[1..], &"moved");
+    upper.remove(&theirs[0].0).unwrap();
+    assert_eq!(store.unarchive(u64::MAX).unwrap(), 4);
+    holds(&store, &commits, &"came back");
+}
+
+/// A chunk of a copy that the copy still writes to has no end by which it would be another.
+#[test]
+fn a_chunk_that_a_copy_has_not_ended_is_set_aside() {
+    let ([upper, _], mut commits, _) = parted(Index::Minimal, 9, false);
+    let (others, others_commits) = made(Index::Minimal, 9);
+    let mut store = open(&others, options(Index::Minimal, None)).unwrap();
+    commit(&mut store, others_commits.last(), 30).unwrap();
+    drop(store);
+    let theirs = files(&others, ["0000-000006.pack".to_owned()]);
+    let mut store = open(&upper, options(Index::Minimal, None)).unwrap();
+    commits.push(commit(&mut store, commits.last(), 40).unwrap());
+    store.check().unwrap();
+    put_all(&upper, &theirs);
+    collect(&mut store, commits.last().unwrap()).unwrap();
+    has_aside(&upper, &theirs, &"collected");
+}
+
+/// What a power cut left of a chunk that was only begun, where the file system shows what was in the blocks before.
+#[test]
+fn a_begun_chunk_of_stale_bytes_is_what_a_crash_left() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, commits) = made(index, 9);
+        let mut store = open(&upper, options(index, None)).unwrap();
+        let control = upper.bytes("control").unwrap();
+        commit(&mut store, commits.last(), 6).unwrap();
+        drop(store);
+        let name = packs(&upper).pop().unwrap();
+        let stale = crate::random::Random::new(5).bytes(6_000);
+        for length in [10, 32, 100, 512, 6_000] {
+            for name in [name.clone(), "0001-000000.pack".to_owned()] {
+                let upper = upper.crash(Crash::Process);
+                put(&upper, &name, &stale[..length]);
+                if name.starts_with("0000") {
+                    put(&upper, "control", &control);
+                }
+                let what = (index, length, &name);
+                let mut store = open(&upper, options(index, None)).unwrap();
+                assert_eq!(store.warnings(), Vec::<String>::new(), "{what:?}");
+                let mut all = store.log(99).unwrap();
+                all.reverse();
+                assert_eq!(all[..6], commits, "{what:?}");
+                holds(&store, &all, &what);
+                for block in all.len() as u8..9 {
+                    all.push(commit(&mut store, all.last(), block).unwrap());
+                }
+                holds(&store, &all, &what);
+                store.clear().unwrap();
+                store.close().unwrap();
+            }
+        }
+    }
+}
+
+/// Files of another store under names that this one has not given yet: it goes on without them where it does not need the
+/// name, and what it says can be done.
+#[test]
+fn a_file_of_another_store_under_a_later_name_is_no_damage() {
+    let (upper, commits) = made(Index::Minimal, 9);
+    let (others, _) = made(Index::Minimal, 8);
+    let bytes = others.bytes("0000-000001.pack").unwrap();
+    for name in ["0000-000009.pack", "0000-000006.pack", "0001-000000.pack", "0001-000002.pack"] {
+        let upper = upper.crash(Crash::Process);
+        let theirs = [(name.to_owned(), bytes.clone())];
+        put_all(&upper, &theirs);
+        let advises = |text: &str| {
+            assert!(text.contains(name), "{name}: {text}");
+            assert!(text.contains("move it"), "{name}: {text}");
+            for wrong in ["is not there", "varvite repair", "put the right file in its place:"] {
+                assert!(!text.contains(wrong), "{name}: {text}");
+            }
+        };
+        let disk = Arc::clone(&upper) as Arc<dyn Disk>;
+        match Store::open_read_only(disk, options(Index::Minimal, None)) {
+            Ok(store) => {
+                holds(&store, &commits, &name);
+                // Of one of a later epoch who only reads says nothing.
+                let told = store.warnings().concat();
+                assert_eq!(told.is_empty(), name.starts_with("0001"), "{name}: {told}");
+                if !told.is_empty() {
+                    advises(&told);
+                }
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), Kind::Invalid, "{name}: {error}");
+                advises(&error.to_string());
+            }
+        }
+        let outcome = open(&upper, options(Index::Minimal, None)).and_then(|mut store| {
+            advises(&store.warnings().concat());
+            commit(&mut store, commits.last(), 6)
+        });
+        if let Err(error) = &outcome {
+            assert_eq!(error.kind(), Kind::Invalid, "{name}: {error}");
+            advises(&error.to_string());
+        }
+        // Only the next number and the next epoch are needed.
+        assert!(outcome.is_ok() || !name.ends_with("9.pack"), "{name}: {outcome:?}");
+        has_all(&upper, &theirs, &name);
     }
 }
 
@@ -225,9 +445,28 @@ fn what_is_the_stores_own_and_damaged_goes_when_it_was_written_anew() {
         let lower = lower.crash(Crash::Process);
         put(&upper, &name, &damaged);
         tends(&upper, &lower, &commits, &bit);
-        // A header of another version may be a newer release's.
-        let is_doubtful = (56..96).contains(&bit);
-        assert!(is_doubtful || !upper.exists(&name).unwrap(), "{bit}: {name} stays");
+        assert!(!upper.exists(&name).unwrap(), "{bit}: {name} stays");
+    }
+}
+
+/// They go once the last tree is gone that may read them, when a copy's may have their names.
+#[test]
+fn a_clearing_sets_aside_the_files_of_a_copy() {
+    for index in [Index::Minimal, Index::Always] {
+        for (is_sparse, is_read) in [(false, false), (true, false), (false, true)] {
+            let ([upper, _], commits, theirs) = parted(index, 9, is_sparse);
+            let mut store = open(&upper, options(index, None)).unwrap();
+            store.log(99).unwrap();
+            let tree = is_read.then(|| store.checkout(commits.last().unwrap()).unwrap());
+            put_all(&upper, &theirs);
+            store.clear().unwrap();
+            drop(tree);
+            let what = (index, is_sparse, is_read);
+            has_aside(&upper, &theirs, &what);
+            store.close().unwrap();
+            drop(open(&upper, options(index, None)).unwrap());
+            has_aside(&upper, &theirs, &what);
+        }
     }
 }
 
@@ -300,16 +539,24 @@ fn what_comes_back_takes_no_file_of_another_store_away() {
     holds(&store, &commits, &"moved");
     let theirs = files(&others, ["0000-000002.pack".to_owned()]);
     put(&lower, &theirs[0].0, &theirs[0].1);
-    let outcome = store.unarchive(u64::MAX);
-    has_all(&lower, &theirs, &outcome);
+    assert_eq!(store.unarchive(u64::MAX).unwrap(), 4);
+    has_all(&lower, &theirs, &"came back");
+    holds(&store, &commits, &"came back");
     drop(store);
     has_all(&lower, &theirs, &"closed");
     // Above, too, none is in the way of what comes back.
+    lower.remove(&theirs[0].0).unwrap();
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    assert_eq!(store.archive(&commits[4], u64::MAX).unwrap(), 4);
+    store.close().unwrap();
     let theirs = files(&others, ["0000-000001.pack".to_owned()]);
     put(&upper, &theirs[0].0, &theirs[0].1);
-    let outcome = open(&upper, options(Index::Minimal, Some(&lower)))
-        .and_then(|mut store| store.unarchive(u64::MAX));
-    has_all(&upper, &theirs, &outcome);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    let error = store.unarchive(u64::MAX).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    assert!(error.to_string().contains(&theirs[0].0), "{error}");
+    has_all(&upper, &theirs, &error);
+    holds(&store, &commits, &"refused");
 }
 
 #[test]
@@ -343,6 +590,24 @@ fn what_is_taken_back_takes_no_file_of_another_store_along() {
     store.discard().unwrap();
     has_all(&disk, &theirs, &"taken back");
     assert_eq!(packs(&disk), [theirs[0].0.clone()]);
+}
+
+/// Nor what a copy of it has, which was made meanwhile.
+#[test]
+fn what_is_taken_back_takes_no_chunk_of_a_copy_along() {
+    let (others, _) = made(Index::Minimal, 9);
+    let disk = SimDisk::new(9);
+    let mut store =
+        Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options(Index::Minimal, None)).unwrap();
+    let mut commits = Vec::new();
+    for block in 50..54 {
+        commits.push(commit(&mut store, commits.last(), block).unwrap());
+    }
+    let theirs = files(&others, ["0000-000001.pack".to_owned()]);
+    put(&disk, &theirs[0].0, &theirs[0].1);
+    store.discard().unwrap();
+    has_all(&disk, &theirs, &"taken back");
+    assert_eq!(disk.list("").unwrap(), [theirs[0].0.clone()]);
 }
 
 /// Two copies of a store whose chunks have records of the same lengths at the same places: what is above of one is not read

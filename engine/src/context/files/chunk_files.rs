@@ -11,7 +11,7 @@ use super::chunk::{Opening, Seal};
 use super::control::Row;
 use super::paths::{self, whose};
 use super::record::{self, Tag};
-use super::sparse::{Mapping, SparseFile, State};
+use super::sparse::{KeptRecord, Mapping, SparseFile, State};
 use crate::cache::Cache;
 use crate::disk::open_files::{OpenFiles, Slot};
 use crate::disk::{Access, Disk, File, Mode};
@@ -214,26 +214,43 @@ impl Chunk {
         let Some(file) = open_if_there(disk, &self.path)? else { return Ok(false) };
         if let State::Sparse(expected) = self.state {
             return match Mapping::of_any(&*file, self.identity, expected)? {
-                Some((mapping, true)) => Ok(self.ends_otherwise(&*file, store, &mapping)),
+                Some((mapping, last, true)) => {
+                    Ok(self.ends_otherwise(&*file, store, &mapping, last))
+                }
                 found => Ok(found.is_some()),
             };
         }
-        let Some(chain) = self.sealed() else { return Ok(false) };
+        let Some(chain) = self.sealed().filter(|chain| *chain != 0) else { return Ok(false) };
         match seal_of(&*file, &self.path, self.identity, file.len()?) {
-            Err(error) if error.kind() == Kind::Corrupt => Ok(false),
+            Err(error) if error.kind() == Kind::Corrupt => Ok(self.goes_on_in(&*file)),
             sealed => sealed.map(|(_, found)| found != chain),
         }
     }
 
-    /// Whether what the sparse `file` has of the chunk's end is whole, and says of all that the chunk had something else than the
-    /// control file. Where records are at the same places in two copies of a store, nothing else of their mappings differs.
-    fn ends_otherwise(&self, file: &dyn File, store: u64, mapping: &Mapping) -> bool {
+    /// Whether `file`, which has the chunk's name, is whole, and one that has not ended. In the lower folder none is.
+    fn goes_on_in(&self, file: &dyn File) -> bool {
+        let scan = append::scan(file, self.identity, Position::start(), |_, _| Ok(()));
+        let is_whole = |scan: append::Scan| {
+            scan.end.sequence > 1 && file.len().is_ok_and(|length| length == scan.end.offset)
+        };
+        !self.is_lower() && scan.is_ok_and(is_whole)
+    }
+
+    /// Whether what the sparse `file` has of the chunk's end, its `last` record, is whole, and says of all that the chunk had
+    /// something else than the control file. Where records are at the same places in two copies of a store, nothing else of their mappings differs.
+    fn ends_otherwise(
+        &self,
+        file: &dyn File,
+        store: u64,
+        mapping: &Mapping,
+        last: Option<KeptRecord>,
+    ) -> bool {
         // A repair knows no checksum of what it has found, and in a browser nobody gets at the files.
         let Some(chain) = self.sealed().filter(|chain| !cfg!(varvite_js) && *chain != 0) else {
             return false;
         };
         // Nobody needs the end to read the others, so what cannot be read of it keeps nobody from opening the chunk.
-        let Ok(Some(last)) = mapping.last(file, self.identity) else { return false };
+        let Some(last) = last else { return false };
         let mut bytes = [0; Seal::RECORD as usize];
         let fits = last.place + Seal::RECORD <= mapping.records_end();
         let is_read = |read: usize| read == Seal::RECORD as usize;
@@ -259,8 +276,8 @@ impl Chunk {
         if let State::Sparse(expected) = self.state {
             let (file, header) = append::open_reader(disk, &self.path, FileKind::Sparse)?;
             expect_place(&self.path, &header, store, self.identity)?;
-            let mapping = Mapping::read(&*file, self.identity, expected)?;
-            if self.ends_otherwise(&*file, store, &mapping) {
+            let (mapping, last) = Mapping::read_with_last(&*file, self.identity, expected)?;
+            if self.ends_otherwise(&*file, store, &mapping, last) {
                 return Err(of_copy(&self.path));
             }
             let _ = self.mapping.set(mapping);
@@ -286,6 +303,20 @@ impl Chunk {
             }
             self.verified.store(true, Ordering::Release);
         }
+        Ok(file)
+    }
+}
+
+impl Chunk {
+    /// The same of a whole one that has ended, with a look at its opening and its end: `Corrupt` where either is damaged.
+    pub(super) fn open_at_ends(&self, disk: &dyn Disk, store: u64) -> Result<Arc<dyn File>> {
+        let file = self.open(disk, store)?;
+        if first_batch(&*file, self.identity)?.is_none() {
+            let place = Position::start().offset;
+            let expected = "the opening of the chunk";
+            return Err(Error::corrupt(&self.path, place, expected, "other bytes"));
+        }
+        seal_of(&*file, &self.path, self.identity, self.end())?;
         Ok(file)
     }
 }

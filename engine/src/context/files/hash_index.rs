@@ -15,6 +15,7 @@ use super::paths;
 use crate::cache::Cache;
 use crate::context::hash::{CommitHash, Hash};
 use crate::context::options::{Index as Strategy, Options};
+use crate::context::warnings::Warnings;
 use crate::disk::Disk;
 use crate::disk::subfolder::{Subfolder, Traffic};
 use crate::error::{Error, Kind, Result};
@@ -124,7 +125,7 @@ pub(crate) struct HashIndex {
     tried: Place,
     /// It was begun again and has not reached the end of the pack.
     behind: bool,
-    warnings: Vec<String>,
+    pub(crate) warnings: Arc<Warnings>,
 }
 
 /// How far a walk over all objects has come.
@@ -247,7 +248,7 @@ impl HashIndex {
             unsaved: 0,
             tried: Place::start(0),
             behind: false,
-            warnings: Vec::new(),
+            warnings: Arc::default(),
         }
     }
 
@@ -479,17 +480,9 @@ impl HashIndex {
         self.tables.as_ref().map_or(0, |it| bytes(&it.commits) + bytes(&it.objects))
     }
 
-    pub(crate) fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
-    pub(crate) fn warn(&mut self, warning: String) {
+    pub(crate) fn warn(&self, warning: String) {
         let is_of_index = warning.starts_with("the index");
-        let warning = if is_of_index { advising_rebuild(&warning) } else { warning };
-        // What is tried again and again says so once.
-        if !self.warnings.contains(&warning) {
-            self.warnings.push(warning);
-        }
+        self.warnings.add(if is_of_index { advising_rebuild(&warning) } else { warning });
     }
 
     /// Where a commit is that the tables could not be asked for, if a search has passed it, and between
@@ -505,7 +498,7 @@ impl HashIndex {
             return (None, (last, last));
         }
         if self.passed_between.is_none() {
-            self.warnings.push(format!(
+            self.warnings.add(format!(
                 "commits that the index has lost are looked for in the pack, one record each, until \
                  it is rebuilt: {damage}"
             ));

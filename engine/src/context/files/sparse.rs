@@ -30,6 +30,10 @@ const ROW: usize = 12;
 /// Bytes at the end of the file.
 const FOOTER: usize = 28;
 
+/// Bytes at the end of a file that are read together when it is opened: the last page of the mapping, the table of most files
+/// and the footer are in them.
+const TAIL: u64 = 16 << 10;
+
 /// Bytes that are written together.
 const WRITE_BYTES: usize = 256 << 10;
 
@@ -161,6 +165,15 @@ pub(crate) struct Mapping {
 impl Mapping {
     /// Reads the end of `file`, which has `identity` and should be what the control file says.
     pub(crate) fn read(file: &dyn File, identity: u64, expected: SparseFile) -> Result<Mapping> {
+        Self::read_with_last(file, identity, expected).map(|(mapping, _)| mapping)
+    }
+
+    /// The same, and the last record, where its chunk ends: none where its page cannot be read.
+    pub(crate) fn read_with_last(
+        file: &dyn File,
+        identity: u64,
+        expected: SparseFile,
+    ) -> Result<(Mapping, Option<KeptRecord>)> {
         let (path, length) = (file.path(), file.len()?);
         let place = length.checked_sub(FOOTER as u64).filter(|_| length == expected.bytes);
         let Some(place) = place else {
@@ -171,8 +184,19 @@ impl Mapping {
                 length,
             ));
         };
+        let mut tail = vec![0; if cfg!(varvite_js) { 0 } else { TAIL.min(length) as usize }];
+        let tail_at = length - tail.len() as u64;
+        // Part of it may be unreadable, and needed by nobody.
+        let is_read = !cfg!(varvite_js) && file.read_exact_at(tail_at, &mut tail).is_ok();
+        let read = |at: u64, out: &mut [u8]| match at.checked_sub(tail_at).filter(|_| is_read) {
+            Some(from) => {
+                out.copy_from_slice(&tail[from as usize..from as usize + out.len()]);
+                Ok(())
+            }
+            None => file.read_exact_at(at, out),
+        };
         let mut footer = [0; FOOTER];
-        file.read_exact_at(place, &mut footer)?;
+        read(place, &mut footer)?;
         let footer = Footer::decode(path, length, &footer)?;
         if footer.sum != expected.sum {
             return Err(Error::corrupt(
@@ -183,35 +207,43 @@ impl Mapping {
             ));
         }
         let mut table = vec![0; (footer.table.end - footer.table.start) as usize];
-        file.read_exact_at(footer.table.start, &mut table)?;
-        footer.mapping(path, identity, &table)
+        read(footer.table.start, &mut table)?;
+        let mapping = footer.mapping(path, identity, &table)?;
+        // In a browser nobody asks for it.
+        let last = if cfg!(varvite_js) { None } else { mapping.last(path, identity, &read) };
+        Ok((mapping, last))
     }
 
-    /// The mapping of `file`, which has `identity`, and whether it is the one that the control file says; none where it is not
-    /// whole.
+    /// The mapping of `file`, which has `identity`, with the last record, and whether it is the one that the control file says;
+    /// none where it is not whole.
     pub(crate) fn of_any(
         file: &dyn File,
         identity: u64,
         expected: SparseFile,
-    ) -> Result<Option<(Mapping, bool)>> {
+    ) -> Result<Option<(Mapping, Option<KeptRecord>, bool)>> {
         let bytes = file.len()?;
         let Some(place) = bytes.checked_sub(FOOTER as u64) else { return Ok(None) };
         let mut sum = [0; 4];
         file.read_exact_at(place + FOOTER as u64 - 4, &mut sum)?;
         let found = SparseFile { bytes, sum: u32::from_le_bytes(sum), ..expected };
-        match Mapping::read(file, identity, found) {
+        match Mapping::read_with_last(file, identity, found) {
             Err(error) if error.kind() == Kind::Corrupt => Ok(None),
-            mapping => mapping.map(|mapping| Some((mapping, found == expected))),
+            read => read.map(|(mapping, last)| Some((mapping, last, found == expected))),
         }
     }
 
-    /// The last record of `file`, which has this mapping and `identity`: where its chunk ends. Reads one page.
-    pub(crate) fn last(&self, file: &dyn File, identity: u64) -> Result<Option<KeptRecord>> {
-        let Some(number) = self.pages().last() else { return Ok(None) };
+    /// The last record of the file of `identity` at `path`, which has this mapping, if its page, which `read` reads, is whole.
+    fn last(
+        &self,
+        path: &str,
+        identity: u64,
+        read: &dyn Fn(u64, &mut [u8]) -> Result<()>,
+    ) -> Option<KeptRecord> {
+        let number = self.pages().last()?;
         let mut page = [0; PAGE];
-        file.read_exact_at(u64::from(number) * PAGE as u64, &mut page)?;
-        self.check_page(file.path(), identity, number, &page)?;
-        Ok(entries(&page).last())
+        read(u64::from(number) * PAGE as u64, &mut page).ok()?;
+        self.check_page(path, identity, number, &page).ok()?;
+        entries(&page).last()
     }
 
     /// The page of the file that has the entry of `distance`, if any has.

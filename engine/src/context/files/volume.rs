@@ -23,6 +23,10 @@ use crate::format::header::{self, FileKind, Header};
 /// Bytes that are copied at a time.
 const WINDOW: u64 = 256 << 10;
 
+/// What is advised of a chunk there that is damaged, and nowhere else.
+const DAMAGE_ADVICE: &str =
+    "put it back from a copy, or have `varvite repair` make a new store of what is left";
+
 /// Held in a lower folder that cannot be locked itself, by whoever moves chunks there.
 const LOCK: &str = "chunks.tmp.lock";
 const HOLDER: &str = "a store that moves chunks";
@@ -57,9 +61,13 @@ fn locks_nothing(error: &Error) -> bool {
     })
 }
 
-/// Removes what a killed move or attachment has left in the lower folder, whose lock is held.
-pub(crate) fn remove_leftovers(lower: &dyn Disk) -> Result<()> {
-    replace::remove_leftovers(lower, "", |name| paths::parse_chunk(name).is_some()).map(drop)
+/// Removes what a killed move or attachment of `store` has left in the lower folder, whose lock is held.
+pub(crate) fn remove_leftovers(lower: &dyn Disk, store: u64) -> Result<()> {
+    let is_ours = |name: &str| {
+        let unfinished = format!("{name}{}", replace::SUFFIX);
+        paths::parse_chunk(name).is_some() && !whose::is_of_another_store(lower, store, &unfinished)
+    };
+    replace::remove_leftovers(lower, "", is_ours).map(drop)
 }
 
 /// `Invalid` when the folder of `disk` is that of a store, whose chunks are its own: the same store under another path
@@ -116,6 +124,9 @@ pub(crate) fn copy(
     {
         let (path, root) = (&to.path, disk.root());
         let error = match error.kind() {
+            Kind::Corrupt if is_own_and_damaged(&**disk, to, files.store())? => {
+                left_damaged(error, root)
+            }
             Kind::Corrupt | Kind::Invalid => Error::new(
                 error.kind(),
                 format!(
@@ -129,8 +140,27 @@ pub(crate) fn copy(
         };
         return Err(error.into());
     }
-    let mut replacement = written(&*files.get(from)?, from.end(), disk, &to.path)?;
-    scan(&**replacement.file(), from, |_, _| Ok(()))?;
+    let unfinished = format!("{}{}", to.path, replace::SUFFIX);
+    if whose::is_of_another_store(&**disk, files.store(), &unfinished) {
+        return Err(Error::invalid(whose::told(&**disk, &unfinished)).into());
+    }
+    let below = files.lower().filter(|_| from.is_lower());
+    let advised = |error: Error| match below {
+        Some(_) if error.kind() == Kind::Corrupt => error.advised(DAMAGE_ADVICE),
+        _ => error,
+    };
+    let source = files.get(from).map_err(advised)?;
+    let copied = written(&*source, from.end(), disk, &to.path).and_then(|replacement| {
+        scan(&**replacement.file(), from, |_, _| Ok(()))?;
+        Ok(replacement)
+    });
+    let mut replacement = copied.map_err(|error| match (error.kind(), below) {
+        // It is the copy that was read, of which nothing is left.
+        (Kind::Corrupt, Some(below)) => advised(error.with_file(&from.path))
+            .context(format_args!("the lower folder {}", below.root())),
+        (Kind::Corrupt, None) => error.with_file(&from.path),
+        _ => error,
+    })?;
     replacement.sync()?;
     replacement.rename().map_err(|NotRenamed { error, is_unchanged }| NotCopied {
         error,
@@ -318,13 +348,13 @@ pub(crate) fn expect_room(disk: &dyn Disk, control: &Control, cache: &Cache) -> 
 /// `Invalid` when the folder of `disk` has another chunk than the store under the name of one that is above: another copy of
 /// the store, which went on by itself, or the same before it was put back, has moved it there, and it is not written over.
 pub(crate) fn expect_no_copy(disk: &dyn Disk, control: &Control, cache: &Cache) -> Result<()> {
-    expect_none_of_copy(disk, &chunks_in(disk)?, control, cache)
+    expect_none_of_copy(disk, (&chunks_in(disk)?, false), control, cache)
 }
 
-/// The same where the folder has `chunks`.
+/// The same where the folder has `chunks`. `Corrupt` for one that is the store's own and damaged, unless it `passes` these.
 fn expect_none_of_copy(
     disk: &dyn Disk,
-    chunks: &[(u64, u64)],
+    (chunks, passes): (&[(u64, u64)], bool),
     control: &Control,
     cache: &Cache,
 ) -> Result<()> {
@@ -347,6 +377,13 @@ fn expect_none_of_copy(
             Err(error) if !matches!(error.kind(), Kind::Corrupt | Kind::Invalid) => {
                 return Err(error);
             }
+            Err(error)
+                if error.kind() == Kind::Corrupt && is_own_and_damaged(disk, &chunk, store)? =>
+            {
+                if !passes {
+                    return Err(left_damaged(error, disk.root()));
+                }
+            }
             _ => {
                 let what = format!(
                     "in {} is not the chunk that the store has of that name, but one of another copy of it, or damaged: give \
@@ -364,43 +401,50 @@ fn expect_none_of_copy(
 /// may be the store's.
 pub(crate) fn of_copy(disk: &dyn Disk, control: &Control, cache: &Cache) -> Result<Option<String>> {
     let newest = control.last().number;
-    let chunks = chunks_in(disk)?;
+    let mut chunks = chunks_in(disk)?;
     let further = chunks.iter().find(|chunk| chunk.0 == control.epoch && chunk.1 > newest);
     if let Some((epoch, number)) = further {
         return Ok(Some(paths::chunk(*epoch, *number)));
     }
-    match expect_none_of_copy(disk, &chunks, control, cache) {
+    // Where one went on by itself the newest differ.
+    chunks.reverse();
+    match expect_none_of_copy(disk, (&chunks, true), control, cache) {
         Err(error) if error.kind() == Kind::Invalid => Ok(error.file().map(str::to_owned)),
         outcome => outcome.map(|()| None),
     }
 }
 
 /// `Invalid` when the folder of `disk` has not the chunk that was moved last: no folder would have all. `Corrupt` when that is
-/// damaged at either of its ends. One of that name says
-/// by its end what came before it, so that of a copy which went on by itself is another.
+/// damaged at either of its ends, which are read. One of that name says by its end what came before it, so that of a copy which
+/// went on by itself is another.
 pub(crate) fn expect_last(disk: &dyn Disk, control: &Control, cache: &Cache) -> Result<()> {
     let Some(row) = control.chunks.iter().rfind(|row| row.state.is_lower()) else { return Ok(()) };
     // Opened anew: the folder need not be the one in which it was read before.
     let row = Row { state: State::Lower, ..*row };
     let chunk = Chunk::collected(cache, control.store, control.epoch, &row);
     let (path, root) = (&chunk.path, disk.root());
-    let Err(error) = chunk.open(disk, control.store) else { return Ok(()) };
+    let Err(error) = chunk.open_at_ends(disk, control.store) else { return Ok(()) };
     Err(match error.kind() {
         Kind::Missing => Error::invalid(format!(
             "{path} was moved to another folder and is not in {root}: give the folder that has the chunks of this store, \
              which may be on a disk that is not mounted"
         )),
         Kind::Corrupt if is_own_and_damaged(disk, &chunk, control.store)? => error
-            .advised(
-                "put it back from a copy, or have `varvite repair` make a new store of what is left; until then no chunk moves",
-            )
-            .context(format_args!("the chunk in {root} that was moved last, which says that the folder is the right one")),
+            .advised(DAMAGE_ADVICE)
+            .context(format_args!("no chunk moves: the last one in the lower folder {root} says that it is the right one")),
         Kind::Corrupt | Kind::Invalid => Error::invalid(format!(
             "{path} in {root} is not the chunk that the store has moved, but one of another store or of another copy of it: \
              give the folder that has the chunks of this store"
         )),
         _ => error.context(format_args!("the lower folder {root}")),
     })
+}
+
+/// Of a chunk in the lower folder `root` that the store has itself, as one that came back while somebody read it.
+fn left_damaged(error: Error, root: &str) -> Error {
+    error
+        .advised("remove it there, or set it aside: the store has that chunk itself, above")
+        .context(format_args!("the lower folder {root}"))
 }
 
 /// Whether what has the name of `chunk`, which is not as it should be, says that it is that all the same, and no copy has made

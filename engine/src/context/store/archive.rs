@@ -254,8 +254,8 @@ impl Store {
         Ok(moved)
     }
 
-    /// Looks through the lower folder before chunks go `to` there, or come back. Where they move one by one that is listed
-    /// once: while it has a chunk of this store, which says so, no other store takes it.
+    /// Looks through the lower folder before chunks go `to` there, or come back. Where they go one by one that is listed
+    /// once: while it has a chunk of this store, which says so, no other store takes it. A copy may.
     fn look_below(&self, writer: &mut Writer, lower: &dyn Disk, to: State) -> Result<()> {
         let control = &writer.control;
         let (store, epoch) = (control.store, control.epoch);
@@ -263,23 +263,24 @@ impl Store {
         if to != State::Lower {
             if !goes_on {
                 // It may be on a disk that nobody can write to any more.
-                let _ = volume::remove_leftovers(lower);
-                let of_copy = volume::of_copy(lower, control, self.pack.cache())?;
-                writer.is_shared = of_copy.is_some();
-                if let Some(path) = of_copy {
-                    writer.left_alone.push(format!(
-                        "what comes back stays in {} as well: another copy of the store, of which {path} is, may have nothing \
-                         else of it",
-                        lower.root()
-                    ));
-                }
+                let _ = volume::remove_leftovers(lower, store);
+            }
+            // Between two calls another copy may have moved chunks there.
+            let of_copy = volume::of_copy(lower, control, self.pack.cache())?;
+            writer.is_shared = of_copy.is_some();
+            if let Some(path) = of_copy {
+                self.warnings.add(format!(
+                    "what comes back stays in {} as well: {path} is of another copy of the store, or of this one before it was \
+                     put back from a backup, and may count on what else is there",
+                    lower.root()
+                ));
             }
             return Ok(());
         }
         let last = control.chunks.iter().rfind(|row| row.state.is_lower());
         let is_there = |row: &Row| volume::is_of(lower, store, epoch, row.number);
         if !(goes_on && last.is_some_and(is_there)) {
-            volume::remove_leftovers(lower)?;
+            volume::remove_leftovers(lower, store)?;
             volume::expect_room(lower, control, self.pack.cache())?;
         }
         volume::expect_last(lower, control, self.pack.cache())
@@ -303,7 +304,7 @@ impl Tip {
         let fresh = Arc::new(Chunk::collected(pack.cache(), pack.store, epoch, &row));
         // Another writer may count on a file of that name.
         writer.check_lock()?;
-        if !goes_down && writer.reuse(&fresh.path) && writer.may_remove(&*self.disk, &fresh) {
+        if !goes_down && writer.reuse(&fresh.path) && self.may_remove(&*self.disk, &fresh) {
             // Left by a move while somebody read it; a failure below is none of this folder.
             remove_quietly(&*self.disk, &fresh.path);
         }
@@ -346,7 +347,7 @@ impl Tip {
             let stays = writer.is_shared;
             for old in old.iter().filter(|old| !stays && Arc::strong_count(old) == 1) {
                 let is_of_copy = old.is_of_copy(&**lower, pack.store);
-                if writer.may_remove(&**lower, old) && matches!(is_of_copy, Ok(false)) {
+                if self.may_remove(&**lower, old) && matches!(is_of_copy, Ok(false)) {
                     remove_quietly(&**lower, &old.path);
                 }
             }

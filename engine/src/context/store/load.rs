@@ -81,7 +81,11 @@ pub(super) fn read_control(disk: &dyn Disk) -> Result<Control> {
     }
     // A later epoch that cannot be read from its beginning is no leftover of a clearing.
     let later = names.iter().filter_map(|name| Some((name, paths::parse_chunk(name)?)));
-    let mut later = later.filter(|(_, (epoch, number, _))| *epoch > control.epoch && *number > 0);
+    let is_later = |(name, (epoch, number, _)): &(&String, (u64, u64, _))| {
+        let is_others = || whose::is_of_another_store(disk, control.store, name);
+        *epoch > control.epoch && *number > 0 && !is_others()
+    };
+    let mut later = later.filter(is_later);
     if let Some((name, (epoch, ..))) = later.next() {
         let lost = paths::chunk(epoch, 0);
         return Err(chunk_files::lost(
@@ -272,8 +276,14 @@ impl Store {
     /// taken for a chunk.
     fn expect_no_gap(&mut self) -> Result<()> {
         let names = self.disk.list("")?;
-        let numbers = names.iter().filter_map(|name| paths::parse_chunk(name));
-        let ours = numbers.filter(|(epoch, ..)| *epoch == self.control.epoch);
+        let beyond = self.end.place.chunk + 1;
+        let is_ours = |name: &&String| match paths::parse_chunk(name) {
+            Some((epoch, number, _)) if epoch == self.control.epoch => {
+                number <= beyond || !self.is_anothers(name)
+            }
+            _ => false,
+        };
+        let ours = names.iter().filter(is_ours).filter_map(|name| paths::parse_chunk(name));
         let Some(highest) = ours.map(|(_, number, _)| number).max() else { return Ok(()) };
         // One that is not finished may be there, and what a writer made meanwhile.
         if highest > self.end.place.chunk + 1 {
@@ -291,6 +301,15 @@ impl Store {
             return Err(Error::corrupt(&lost, Position::start().offset, expected, "none"));
         }
         Err(chunk_files::lost(&lost, format_args!("though {after} is")))
+    }
+
+    /// Whether the file `name` is of another store; then that is told.
+    fn is_anothers(&self, name: &str) -> bool {
+        let is_others = whose::is_of_another_store(&*self.disk, self.control.store, name);
+        if is_others {
+            self.warnings.add(whose::told(&*self.disk, name));
+        }
+        is_others
     }
 
     /// `Missing` when a writer has cleared the store meanwhile: the chunk that was not found behind the last
@@ -370,7 +389,10 @@ impl Store {
     /// Removes files in work, chunks that were never finished, and those of before a clearing. All that
     /// has a batch was read.
     fn remove_leftovers(&self) -> Result<()> {
-        replace::remove_leftovers(&*self.disk, "", paths::is_replaced)?;
+        let is_own = |name: &str| {
+            paths::is_replaced(name) && !self.is_anothers(&format!("{name}{}", replace::SUFFIX))
+        };
+        replace::remove_leftovers(&*self.disk, "", is_own)?;
         let (first, last) = (self.control.chunks[0].number, self.end.place.chunk);
         let names = self.disk.list("")?;
         for name in &names {
@@ -390,7 +412,19 @@ impl Store {
             if is_needed {
                 continue;
             }
-            match whose::is_others(&*self.disk, self.control.store, name) {
+            let next = [(self.control.epoch, last + 1), (self.control.epoch + 1, 0)];
+            let is_others = if generation.is_none() && next.contains(&(epoch, number)) {
+                // Had it a whole batch it would not be left over.
+                whose::says_it_is_others(&*self.disk, self.control.store, name)
+            } else {
+                whose::is_others(&*self.disk, self.control.store, name)
+            };
+            match is_others {
+                Ok(false) if self.is_of_copy((epoch, number, generation))? => {
+                    let aside = whose::set_aside(&*self.disk, name)?;
+                    self.disk.sync_directory("")?;
+                    self.warnings.add(whose::told_aside(name, &aside));
+                }
                 Ok(false) => self.disk.remove(name)?,
                 Ok(true) => lock(&self.index).warn(whose::told(&*self.disk, name)),
                 // Nothing needs it: it waits until it can be seen whose it is.
@@ -398,6 +432,19 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// Whether the whole chunk that has this place, and is not needed, is another than the control file says that there was.
+    fn is_of_copy(&self, (epoch, number, generation): (u64, u64, Option<u64>)) -> Result<bool> {
+        if cfg!(varvite_js) || epoch != self.control.epoch || generation.is_some() {
+            return Ok(false);
+        }
+        // Of several in one row it has the end of the last.
+        let row = self.control.row(number).filter(|row| (row.number, row.count) == (number, 1));
+        let Some(row) = row else { return Ok(false) };
+        let row = Row { state: ChunkState::Whole, ..*row };
+        let chunk = Chunk::collected(self.pack.cache(), self.control.store, epoch, &row);
+        chunk.is_of_copy(&*self.disk, self.control.store)
     }
 
     /// Whether a file of chunk `number`, which is of this epoch, may be what is left of it. Where the file
@@ -648,6 +695,7 @@ impl Store {
         self.follow(&Control::read(&*self.disk)?)?;
         if Arc::ptr_eq(&held, &self.index) {
             self.complete(&mut index)?;
+            self.warnings = Arc::clone(&index.warnings);
             self.index = Arc::new(Mutex::new(index));
         }
         Ok(())

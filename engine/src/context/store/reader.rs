@@ -275,6 +275,7 @@ impl Store {
             lookup: Some(lookup),
             shown_end,
             index: Arc::clone(&self.index),
+            warnings: Arc::clone(&self.warnings),
             tip: None,
             is_new: false,
             history: None,

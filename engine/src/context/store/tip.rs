@@ -24,6 +24,7 @@ use crate::context::observer::{self, Meter, Operation, Span};
 use crate::context::options::{Index, Options};
 use crate::context::pieces::digest;
 use crate::context::pieces::node::{Load, Slot};
+use crate::context::warnings::Warnings;
 use crate::disk::{Disk, Lock};
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{AppendFile, HEAD, Position};
@@ -59,9 +60,12 @@ const INDEX_PATIENCE: u64 = 4;
 #[derive(Debug)]
 pub(super) struct Tip {
     pub(super) disk: Arc<dyn Disk>,
+    /// The identity of the store.
+    pub(super) store: u64,
     pub(super) chunk_bytes: u64,
     pub(super) writer: Mutex<Writer>,
     pub(super) index: Arc<Mutex<HashIndex>>,
+    pub(super) warnings: Arc<Warnings>,
     state: Arc<Mutex<State>>,
     /// What a collection that takes away leaves, as long as it is under way: whoever reads asks this, and not
     /// the writer, who may be at the disk.
@@ -99,8 +103,6 @@ pub(super) struct Writer {
     /// The collection that is under way, and chunks whose files are to go with their last reader.
     pub(super) collection: Option<Collection>,
     pub(super) doomed: Vec<Arc<Chunk>>,
-    /// What is told of files that had the name of one that was to go.
-    pub(super) left_alone: Vec<String>,
     /// Of one of those files, which is under way.
     pub(super) removal: Option<PiecewiseRemoval>,
     /// Bytes that collections have freed since the store was opened.
@@ -147,7 +149,9 @@ impl Tip {
         index: Arc<Mutex<HashIndex>>,
         state: Arc<Mutex<State>>,
     ) -> Arc<Tip> {
+        let store = start.control.store;
         let opened_to = start.append.end().offset;
+        let warnings = Arc::clone(&lock(&index).warnings);
         let writer = Writer {
             append: start.append,
             lock: start.lock,
@@ -166,7 +170,6 @@ impl Tip {
             syncs: 0,
             collection: None,
             doomed: Vec::new(),
-            left_alone: Vec::new(),
             removal: None,
             reclaimed: 0,
             moved: None,
@@ -178,9 +181,11 @@ impl Tip {
         };
         Arc::new(Tip {
             disk: Arc::clone(disk),
+            store,
             chunk_bytes: options.chunk_bytes,
             writer: Mutex::new(writer),
             index,
+            warnings,
             state,
             leaving: Mutex::default(),
         })
@@ -416,7 +421,7 @@ pub(super) const FIRST_BYTES: u64 = header::LENGTH as u64 + Opening::BATCH;
 /// before anything in it was durable. Not durable.
 pub(super) fn create_chunk(disk: &dyn Disk, store: u64, opening: &Opening) -> Result<AppendFile> {
     let path = paths::chunk(opening.epoch, opening.number);
-    whose::expect_free(disk, store, &path)?;
+    whose::expect_free(disk, store, &path, FIRST_BYTES)?;
     let identity = paths::chunk_identity(store, opening.epoch, opening.number);
     let header = Header::new(FileKind::Pack, identity, store);
     AppendFile::create_over(disk, &path, header, |out| {

@@ -615,7 +615,8 @@ impl Store {
         let mut writer = tip.writer()?;
         let old = &self.control;
         let mut control = Control::empty(old.store, old.configuration, old.index, old.epoch + 1);
-        whose::expect_free(&*self.disk, control.store, &paths::chunk(control.epoch, 0))?;
+        let first = paths::chunk(control.epoch, 0);
+        whose::expect_free(&*self.disk, control.store, &first, tip::FIRST_BYTES)?;
         let (mut append, opening) = create_first_chunk(&*self.disk, &control)?;
         // After an error, or where the disk panics, no sync is repeated.
         writer.poisoned = true;
@@ -633,8 +634,16 @@ impl Store {
         if let Some(mut collection) = writer.collection.take() {
             tip.give_up(&mut writer, &mut collection);
         }
-        let doomed = std::mem::take(&mut writer.doomed);
-        let removal = writer.removal.take();
+        // What is in the lower folder stays there: it may be somebody's archive.
+        let chunks: Vec<_> = old.chunks().iter().filter_map(Chunk::own).collect();
+        // What a collection has made nobody has read yet: while it is open trees have it after an opening too.
+        for chunk in chunks.iter().rev().take(old.files.at_once()) {
+            drop(old.files.get(chunk));
+        }
+        let removal = writer.removal.take().map(|removal| removal.path().to_owned());
+        let going = chunks.into_iter().chain(std::mem::take(&mut writer.doomed));
+        let going = going.filter(|chunk| matches!(tip.is_kept(&mut writer, chunk), Ok(false)));
+        let going: Vec<_> = going.map(|chunk| chunk.path.clone()).chain(removal).collect();
         // Trees may hold the pack for long: its last file may be closed as the others.
         old.files.count(&last);
         drop(writer);
@@ -647,15 +656,7 @@ impl Store {
             let _ = index.start_again(self.nothing()).and_then(|()| index.reach_end(self.place()));
         }
         let keeper: Arc<dyn Any + Send + Sync> = tip;
-        // What is in the lower folder stays there: it may be somebody's archive.
-        let chunks: Vec<_> = old.chunks().iter().filter_map(Chunk::own).collect();
-        // What a collection has made nobody has read yet: while it is open trees have it after an opening too.
-        for chunk in chunks.iter().rev().take(old.files.at_once()) {
-            drop(old.files.get(chunk));
-        }
-        let paths = chunks.into_iter().chain(doomed).map(|chunk| chunk.path.clone());
-        let paths = paths.chain(removal.map(|removal| removal.path().to_owned()));
-        old.files.doom(Arc::downgrade(&keeper), paths);
+        old.files.doom(Arc::downgrade(&keeper), going);
         Ok(())
     }
 

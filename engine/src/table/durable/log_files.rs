@@ -149,10 +149,9 @@ pub fn find(
                 let found = format_args!("table {id}: the checkpoint is older than the log");
                 return Err(start.corrupt(expected, found));
             }
-            let of_record = record.bytes(start.remaining());
-            for id in record.tables() {
+            for (id, share) in record.shares(&start)? {
                 let (last, bytes) = tables.entry(id).or_default();
-                (*last, *bytes) = (at.sequence, bytes.saturating_add(of_record));
+                (*last, *bytes) = (at.sequence, bytes.saturating_add(share));
             }
             blobs.extend(record.blobs().iter().map(|blob| (blob.id, *blob)));
             each(at, &mut start.clone())

@@ -10,7 +10,7 @@
 //! Format document: `docs/format/log.md`.
 
 use crate::error::Result;
-use crate::file::append::Position;
+use crate::file::append::{HEAD, Position};
 use crate::format::codec::{Decoder, Encoder};
 use crate::order::BTreeSet;
 use crate::table::buffer::Batch;
@@ -176,9 +176,31 @@ impl LogRecord {
         }
     }
 
-    /// Its bytes, of which `encoded` are in the log, with those of the blob files that it lists.
-    pub(in crate::table) fn bytes(&self, encoded: usize) -> u64 {
-        self.blobs().iter().map(BlobMeta::file_bytes).fold(encoded as u64, u64::saturating_add)
+    /// The tables that the record with the payload `from` changed, and what each needs of it: its part, as much of what frames
+    /// the record as another, and the blob files that the part refers to.
+    pub(in crate::table) fn shares(&self, from: &Decoder<'_>) -> Result<Vec<(u64, u64)>> {
+        let (whole, blobs, tables) = (HEAD + from.remaining(), self.blobs(), self.tables());
+        let plus = |bytes: usize, blobs: &mut dyn Iterator<Item = &BlobMeta>| {
+            blobs.map(BlobMeta::file_bytes).fold(bytes as u64, u64::saturating_add)
+        };
+        if let [id] = tables[..] {
+            return Ok(vec![(id, plus(whole, &mut blobs.iter()))]);
+        }
+        let (mut from, mut shares) = (from.clone(), Vec::with_capacity(tables.len()));
+        let kind = from.u8()?;
+        if kind != UPDATE {
+            decode_blobs(&mut from)?;
+        }
+        let frame = (whole - from.remaining()).div_ceil(tables.len().max(1));
+        while from.remaining() > 0 {
+            let (before, mut ranges) = (from.remaining(), 0);
+            let counts = (kind == UPDATE_WITH_RANGES).then_some(&mut ranges);
+            let (id, batch) = decode_part(&mut from, &|_| !blobs.is_empty(), blobs, counts)?;
+            let referred = batch.map(|batch| batch.blob_identities()).unwrap_or_default();
+            let mut own = blobs.iter().filter(|blob| referred.contains(&blob.identity));
+            shares.push((id, plus(frame + before - from.remaining(), &mut own)));
+        }
+        Ok(shares)
     }
 
     /// The blob files that it refers to.

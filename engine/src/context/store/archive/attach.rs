@@ -143,7 +143,7 @@ impl Store {
         })?;
         volume::expect_no_store(&**lower)?;
         let alone = volume::lock(lower)?;
-        volume::remove_leftovers(&**lower)?;
+        volume::remove_leftovers(&**lower, control.store)?;
         let found = self.find_missing(&control, &**lower)?;
         if found.is_empty() && control.horizon.commit == 0 {
             volume::expect_no_copy(&**lower, &control, self.pack.cache())?;

@@ -18,9 +18,6 @@ pub(super) const CREDIT: u64 = 1024;
 /// What the removal of a piece of a file costs.
 pub(super) const PIECE: u64 = 128 * CREDIT;
 
-/// What the name of a file of a copy of the store ends with, once its own name is of no use to it.
-const ASIDE: &str = ".other";
-
 impl Tip {
     /// Removes files that nobody reads any more, in pieces, until that has cost about `credits` bytes;
     /// returns the cost, 0 when there is none.
@@ -51,40 +48,49 @@ impl Tip {
         Ok(spent)
     }
 
-    /// Whether what has the name of `chunk` is another's, or nobody can say. That of a copy gets another name: by its header
-    /// it is the store's own, and the next opening would take it for what a crash has left.
-    fn is_kept(&self, writer: &mut Writer, chunk: &Chunk) -> Result<bool> {
+    /// Whether what has the name of `chunk` is another's, or nobody can say. That of a copy gets another name.
+    pub(in crate::context::store) fn is_kept(
+        &self,
+        writer: &mut Writer,
+        chunk: &Chunk,
+    ) -> Result<bool> {
         if cfg!(varvite_js) {
             return Ok(false);
         }
-        if !writer.may_remove(&*self.disk, chunk) {
+        if !self.may_remove(&*self.disk, chunk) {
             return Ok(true);
         }
         let mut is_of_copy = None;
-        quietly(|| is_of_copy = chunk.is_of_copy(&*self.disk, writer.control.store).ok());
+        quietly(|| is_of_copy = chunk.is_of_copy(&*self.disk, self.store).ok());
         if is_of_copy != Some(true) {
             return Ok(is_of_copy.is_none());
         }
         writer.check_lock()?;
-        let mut aside = format!("{}{ASIDE}", chunk.path);
-        while self.disk.exists(&aside)? {
-            aside.push_str(ASIDE);
-        }
+        let mut aside = None;
+        quietly(|| aside = whose::set_aside(&*self.disk, &chunk.path).ok());
+        let Some(aside) = aside else {
+            // The next opening tries again.
+            self.warnings.add(whose::told(&*self.disk, &chunk.path));
+            return Ok(true);
+        };
         // A name that a failed sync may have lost is never synced again as if it could come back.
         writer.poisoned = true;
-        let renamed = self.disk.rename(&chunk.path, &aside);
-        if renamed.is_ok() {
-            self.disk.sync_directory("")?;
-        }
+        self.disk.sync_directory("")?;
         writer.poisoned = false;
-        renamed?;
         writer.syncs += 1;
-        writer.left_alone.push(format!(
-            "{} was of another copy of the store, which went on by itself: it is {aside} now, and perhaps the only one that \
-             the copy has",
-            chunk.path
-        ));
+        self.warnings.add(whose::told_aside(&chunk.path, &aside));
         Ok(true)
+    }
+
+    /// Whether the file of `chunk` in the folder of `disk` is none of another store. Where that cannot be seen it stays, for
+    /// the next opening.
+    pub(in crate::context::store) fn may_remove(&self, disk: &dyn Disk, chunk: &Chunk) -> bool {
+        let mut is_others = None;
+        quietly(|| is_others = whose::is_others(disk, self.store, &chunk.path).ok());
+        if is_others == Some(true) {
+            self.warnings.add(whose::told(disk, &chunk.path));
+        }
+        is_others == Some(false)
     }
 }
 
@@ -96,17 +102,5 @@ impl Writer {
         self.doomed.retain(|chunk| *chunk.path != *path);
         let removal = self.removal.take_if(|removal| removal.path() == path);
         removal.is_some() || self.doomed.len() < before
-    }
-
-    /// Whether the file of `chunk` in the folder of `disk` is none of another store. Where that cannot be seen it stays, for
-    /// the next opening.
-    pub(in crate::context::store) fn may_remove(&mut self, disk: &dyn Disk, chunk: &Chunk) -> bool {
-        let mut is_others = None;
-        quietly(|| is_others = whose::is_others(disk, self.control.store, &chunk.path).ok());
-        let told = whose::told(disk, &chunk.path);
-        if is_others == Some(true) && !self.left_alone.contains(&told) {
-            self.left_alone.push(told);
-        }
-        is_others == Some(false)
     }
 }

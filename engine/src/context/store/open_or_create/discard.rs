@@ -59,8 +59,8 @@ impl Store {
                 || paths::is_evicted_hashes(&name)
                 || name == paths::IMPORT
                 || replace::unfinished(&name).is_some_and(paths::is_replaced);
-            // What cannot be read may be another's: it stays, as do others' files.
-            if is_own && matches!(whose::is_others(disk, self.control.store, &name), Ok(false)) {
+            // What cannot be read may be another's: it stays, as do others' files, and those of a copy.
+            if is_own && matches!(self.is_anothers_file(&name), Ok(false)) {
                 gone(&name)?;
             }
         }
@@ -70,6 +70,15 @@ impl Store {
         disk.sync_directory("")?;
         // While it is held, so that nobody's is removed.
         gone(paths::LOCK)
+    }
+
+    fn is_anothers_file(&self, name: &str) -> Result<bool> {
+        let (disk, store) = (&*self.disk, self.control.store);
+        let chunks = self.pack.chunks();
+        match chunks.iter().find(|chunk| chunk.path == name) {
+            Some(chunk) if chunk.is_of_copy(disk, store)? => Ok(true),
+            _ => whose::is_others(disk, store, name),
+        }
     }
 }
 

@@ -196,12 +196,11 @@ impl LiveTables {
                         Ok(*blob)
                     };
                     if LogRecord::rewrite(payload, &keeps, same, &mut bytes)? {
-                        let record =
-                            LogRecord::decode(&mut Decoder::new("", 0, &bytes), &|_| false)?;
-                        let of_record = record.bytes(bytes.len());
-                        for id in record.tables() {
+                        let from = Decoder::new("", 0, &bytes);
+                        let record = LogRecord::decode(&mut from.clone(), &|_| false)?;
+                        for (id, share) in record.shares(&from)? {
                             let (last, sum) = tables.entry(id).or_default();
-                            (*last, *sum) = (copy.records() + 1, sum.saturating_add(of_record));
+                            (*last, *sum) = (copy.records() + 1, sum.saturating_add(share));
                         }
                         copy.push(at, &bytes)?;
                     }

@@ -56,22 +56,39 @@ impl Wreck {
 
     /// Where the chunk of `piece`, behind which the next begins at logical offset `next`, is damaged in the folder `disk`, and
     /// some of its records are above as well: the chunk with these, read where they are. Which file has them its row says, or
-    /// else the newest of the `generations` that are there has; of a record its own checksum says that it is the one of its
-    /// place. Both files are in memory meanwhile, and none of either after.
+    /// else each of the `generations` that are there may, the newest first: one that was only begun has few, or none. Of a record
+    /// its own checksum says that it is the one of its place.
     pub(super) fn with_above(
         &mut self,
         disk: &Arc<dyn Disk>,
-        (piece, next): (&Piece, Option<u64>),
+        place: (&Piece, Option<u64>),
         (row, generations): (Option<&Row>, &[u64]),
     ) -> Result<Option<Arc<dyn Disk>>> {
-        let number = piece.row.number;
-        let (generation, known) = match row.map(|row| (row.state, row)) {
-            Some((State::Both(above), row)) => (Some(above.generation), Some(row)),
-            Some((State::Lower, _)) => (None, None),
+        let (mut generations, known) = match row.map(|row| (row.state, row)) {
+            Some((State::Both(above), row)) => (vec![above.generation], Some(row)),
+            Some((State::Lower, _)) => (Vec::new(), None),
             // Without a control file, or with one of before the chunk moved.
-            _ => (generations.iter().max().copied(), None),
+            _ => (generations.to_vec(), None),
         };
-        let Some(generation) = generation else { return Ok(None) };
+        generations.sort_unstable();
+        let mut mended: Option<Arc<dyn Disk>> = None;
+        while let Some(generation) = generations.pop() {
+            let so_far = mended.as_ref().unwrap_or(disk);
+            let more = self.with_one_above((so_far, disk), place, (generation, known))?;
+            mended = more.or(mended);
+        }
+        Ok(mended)
+    }
+
+    /// The same of the file above of one `generation`, with what is mended so far of the folder. Both files are in memory meanwhile,
+    /// and none of either after.
+    fn with_one_above(
+        &mut self,
+        (disk, folder): (&Arc<dyn Disk>, &Arc<dyn Disk>),
+        (piece, next): (&Piece, Option<u64>),
+        (generation, known): (u64, Option<&Row>),
+    ) -> Result<Option<Arc<dyn Disk>>> {
+        let number = piece.row.number;
         let chain = self.chain(disk, number, known.map_or(piece.row.length, |row| row.length))?;
         let is_right = known.map_or(chain.is_some(), |row| chain == Some(row.chain));
         if is_right && self.is_sound(disk, number)? {
@@ -101,7 +118,15 @@ impl Wreck {
                 continue;
             };
             let place = entry.distance as usize..entry.distance as usize + record.len();
-            if place.end as u64 > length || bytes.get(place) == Some(record) {
+            if place.end as u64 > length || bytes.get(place.clone()) == Some(record) {
+                continue;
+            }
+            // What is whole below, or in a newer file, is not changed for what a copy may have there.
+            let there = bytes.get(place.start..).unwrap_or_default();
+            let at = base.saturating_add(entry.distance);
+            if known.is_none()
+                && record::take(&whole, entry.distance, self.store, at, there).is_ok()
+            {
                 continue;
             }
             mended.take(entry.distance, entry.place, record.len() as u64);
@@ -110,7 +135,7 @@ impl Wreck {
         if count == 0 {
             return Ok(None);
         }
-        let root = disk.root();
+        let root = folder.root();
         self.tell(format!(
             "{whole} in {root} is damaged; {count} of its records are taken from {path}"
         ));
