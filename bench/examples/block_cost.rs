@@ -6,6 +6,9 @@
 //! than what is measured. Processor time of the thread. A side's figure is the mean of what its blocks took more than the
 //! same blocks of the first, without the tenth of them at either end, with twice its standard error; the second is
 //! another that has nothing, which tells what such a figure is worth. All end with the same commit.
+//!
+//! With `--only "a recorder"` that side runs alone, so that valgrind counts what its blocks take, which is the same each time:
+//! `valgrind --tool=callgrind --toggle-collect='*counted_block*' …`.
 #![allow(clippy::disallowed_methods)] // A benchmark has a clock.
 
 #[path = "../../cli/src/workload/context_bench.rs"]
@@ -92,6 +95,12 @@ impl Side {
         Ok(())
     }
 
+    /// A block that callgrind counts, which finds it by its name.
+    #[inline(never)]
+    fn counted_block(&mut self) -> Result<()> {
+        self.block()
+    }
+
     fn block(&mut self) -> Result<()> {
         let last = self.last.ok_or_else(|| Error::invalid("there is an account at least"))?;
         let start = processor();
@@ -109,7 +118,12 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let folder = PathBuf::from(arguments.next().unwrap_or_else(|| ".".into()));
     let (mut blocks, mut accounts, mut is_system) = (400, 100_000, false);
+    let mut only = None;
     while let (Some(name), Some(value)) = (arguments.next(), arguments.next()) {
+        if name == "--only" {
+            only = Some(value);
+            continue;
+        }
         let number = value.parse().map_err(|_| Error::invalid(format!("{name} is a number")))?;
         match &*name {
             "--blocks" => blocks = number,
@@ -117,6 +131,9 @@ fn main() -> Result<()> {
             "--system-clock" => is_system = number != 0,
             _ => return Err(Error::invalid(format!("{name} is not known here"))),
         }
+    }
+    if let Some(name) = only {
+        return alone(Side::new(&name, &folder, is_system)?, accounts, blocks);
     }
     let side = |name: &&str| Side::new(name, &folder, is_system);
     let mut sides = SIDES.iter().map(side).collect::<Result<Vec<_>>>()?;
@@ -138,6 +155,16 @@ fn main() -> Result<()> {
         side.took.drain(..WARM as usize);
     }
     report(&sides);
+    Ok(())
+}
+
+fn alone(mut side: Side, accounts: u64, blocks: u64) -> Result<()> {
+    side.load(accounts)?;
+    (0..WARM).try_for_each(|_| side.block())?;
+    (0..blocks).try_for_each(|_| side.counted_block())?;
+    side.recorder.take().map_or(Ok(0), |recorder| recorder.finish())?;
+    let last = side.last.map(|hash| varvite::context::hash::to_text(&hash));
+    println!("{}", last.unwrap_or_default());
     Ok(())
 }
 

@@ -55,6 +55,11 @@ impl Fault {
         Fault::new(StatusCode::SERVICE_UNAVAILABLE, "Busy", why)
     }
 
+    /// Whether it is for now alone.
+    pub fn is_busy(&self) -> bool {
+        self.status == StatusCode::SERVICE_UNAVAILABLE
+    }
+
     pub fn missing(why: impl Into<String>) -> Fault {
         Fault::new(StatusCode::NOT_FOUND, "Missing", why)
     }

@@ -31,7 +31,7 @@ use traces::Traces;
 
 /// What all requests share.
 pub struct State {
-    pub stores: Vec<Shown>,
+    pub stores: Vec<Arc<Shown>>,
     pub traces: Traces,
     pub sharings: Sharings,
     pub started: Instant,
@@ -40,6 +40,7 @@ pub struct State {
     workers: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     work: Duration,
+    answer: Duration,
     outgoing: Arc<Outgoing>,
 }
 
@@ -51,7 +52,7 @@ impl State {
         limits: Limits,
     ) -> State {
         State {
-            stores: sources.into_iter().map(Shown::new).collect(),
+            stores: sources.into_iter().map(|it| Arc::new(Shown::new(it))).collect(),
             traces: Traces::new(traces),
             sharings: Sharings::default(),
             started: Instant::now(),
@@ -60,6 +61,7 @@ impl State {
             workers: Arc::new(Semaphore::new(limits.workers.max(1))),
             waiting: Arc::new(Semaphore::new(limits.waiting.max(1))),
             work: limits.work,
+            answer: limits.idle / 6 * 5,
             outgoing: Outgoing::new(limits.outgoing_bytes),
         }
     }
@@ -80,7 +82,7 @@ impl State {
     }
 
     /// The store that the request is about.
-    pub fn store(&self, query: &Query) -> Result<&Shown, Fault> {
+    pub fn store(&self, query: &Query) -> Result<&Arc<Shown>, Fault> {
         let number = query.number("store", 0, u64::MAX)?;
         let shown = usize::try_from(number).ok().and_then(|number| self.stores.get(number));
         shown.ok_or_else(|| {
@@ -284,7 +286,10 @@ pub async fn run(state: &Arc<State>, endpoint: &'static Endpoint, raw: &str) -> 
     let Ok(waiting) = Arc::clone(&state.waiting).try_acquire_owned() else {
         return answer::fault(&busy());
     };
-    let Ok(worker) = Arc::clone(&state.workers).acquire_owned().await else {
+    // A connection on which nothing moves is ended: before that the client has a status.
+    let end = tokio::time::Instant::now() + state.answer;
+    let worker = Arc::clone(&state.workers).acquire_owned();
+    let Ok(Ok(worker)) = tokio::time::timeout_at(end, worker).await else {
         return answer::fault(&busy());
     };
     let shared = Arc::clone(state);
@@ -301,8 +306,13 @@ pub async fn run(state: &Arc<State>, endpoint: &'static Endpoint, raw: &str) -> 
             Err(fault) => answer::fault(&fault),
         }
     });
-    if let Ok(response) = made.await {
-        return response;
+    match tokio::time::timeout_at(end, made).await {
+        Ok(Ok(response)) => return response,
+        Ok(Err(_)) => {}
+        Err(_) => {
+            let why = "the answer takes longer than a connection waits: ask for less of it";
+            return answer::fault(&Fault::busy(why));
+        }
     }
     let why = "the answer could not be made; that is a fault of this program";
     answer::fault(&Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Panicked", why))

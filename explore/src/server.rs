@@ -18,7 +18,7 @@ use varvite::{Error, Result};
 
 use crate::api::State;
 use crate::routes;
-use crate::sources::{Shown, Source, lock};
+use crate::sources::{Source, lock};
 
 /// What clients may take.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub struct Limits {
     pub connections: usize,
     /// Time for the head of a request.
     pub head: Duration,
-    /// Time in which neither a byte comes nor one goes.
+    /// Time in which neither a byte comes nor one goes. Whoever has no answer after five sixths of it is told so.
     pub idle: Duration,
     /// Time in which a connection takes requests. The one that it has then is answered, in as much time again.
     pub lifetime: Duration,
@@ -167,7 +167,9 @@ impl Explorer {
         let refusals = Arc::new(Semaphore::new(limits.connections));
         let served = runtime.block_on(async move {
             while !stops() {
-                state.stores.iter().for_each(Shown::rest);
+                for store in &state.stores {
+                    store.rest();
+                }
                 state.sharings.rest();
                 state.traces.rest();
                 let Ok(accepted) = tokio::time::timeout(LOOK, listener.accept()).await else {

@@ -5,12 +5,16 @@ use std::fmt;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
+use axum::http::StatusCode;
 use varvite::context::Store;
 use varvite::{Result, Session, Table};
+
+use crate::answer::Fault;
 
 /// The tables of a session as they are now.
 pub struct OpenTables {
@@ -60,19 +64,98 @@ const SHARE: u32 = 20;
 /// A store that nobody asks for is closed after this time: it holds files that its writer may have removed.
 pub const REST: Duration = Duration::from_secs(30);
 
-/// What was opened, what the folder looked like, when that is looked at again, and when it was last asked for.
+/// How long an opening is waited for before who asked is told to ask again: others wait for the thread that waits.
+const WAIT: Duration = Duration::from_millis(500);
+
+/// What was opened, what the folder looked like, and when that is looked at again.
 struct Held<T> {
     value: Arc<T>,
     look: u64,
     stale: Instant,
+}
+
+/// What is open of a store, if anything is.
+struct Slot<T> {
+    held: Option<Held<T>>,
+    /// Why the last opening failed, and until when who did not wait for it is told that too.
+    failed: Option<(Fault, Instant)>,
+    /// Whether a thread opens it.
+    is_opening: bool,
+    /// When it was last asked for.
     asked: Instant,
+}
+
+/// A store of one kind, opened by a thread of its own: nobody who asks for another one waits for that.
+struct Shelf<T> {
+    slot: Mutex<Slot<T>>,
+    opened: Condvar,
+}
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Shelf<T> {
+        let slot = Slot { held: None, failed: None, is_opening: false, asked: Instant::now() };
+        Shelf { slot: Mutex::new(slot), opened: Condvar::new() }
+    }
+}
+
+impl<T> Shelf<T> {
+    /// Closes what nobody has asked for since `before`, unless it is being opened.
+    fn close_unasked(&self, before: Instant) {
+        let Some(mut slot) = try_lock(&self.slot) else { return };
+        if !slot.is_opening && slot.asked < before {
+            slot.held = None;
+        }
+    }
+
+    fn look(&self) -> Option<u64> {
+        lock(&self.slot).held.as_ref().map(|held| held.look)
+    }
+
+    /// What is open of `folder`, as long as no file of it has changed since; what is opened keeps what it has cached.
+    fn open(&self, folder: &Path, open: &Opening<T>) {
+        let start = Instant::now();
+        // Before it is opened: what changes meanwhile is seen the next time.
+        let look = look(folder);
+        let is_same = self.look() == Some(look);
+        let opened = (!is_same).then(|| std::panic::catch_unwind(AssertUnwindSafe(open)));
+        let took = start.elapsed();
+        let mut slot = lock(&self.slot);
+        slot.is_opening = false;
+        slot.failed = None;
+        let stale = Instant::now() + FRESH.max(took * SHARE);
+        match opened {
+            None => {
+                if let Some(held) = &mut slot.held {
+                    held.stale = Instant::now() + FRESH;
+                }
+            }
+            Some(Ok(Ok(value))) => {
+                slot.held = Some(Held { value: Arc::new(value), look, stale });
+            }
+            // Who asks at once sees whether it is mended, where that takes no time.
+            Some(failed) => {
+                let fault = match failed {
+                    Ok(error) => error.err().map(Fault::from),
+                    Err(_) => None,
+                };
+                let fault = fault.unwrap_or_else(|| {
+                    let why = "the store could not be opened; that is a fault of this program";
+                    Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Panicked", why)
+                });
+                let told = if took < WAIT / 2 { start } else { stale };
+                slot.failed = Some((fault, told));
+            }
+        }
+        drop(slot);
+        self.opened.notify_all();
+    }
 }
 
 /// A store with what is open of it.
 pub struct Shown {
     pub source: Source,
-    context: Mutex<Option<Held<Store>>>,
-    tables: Mutex<Option<Held<OpenTables>>>,
+    context: Shelf<Store>,
+    tables: Shelf<OpenTables>,
     /// Held by whoever reads counters of the open tables before and after what it does: one at a time.
     pub counting: Mutex<()>,
 }
@@ -91,33 +174,51 @@ pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// What is open, as long as no file of the folder has changed since; what is opened keeps what it has cached.
-fn fresh<T>(held: &Mutex<Option<Held<T>>>, folder: &Path, open: &Opening<T>) -> Result<Arc<T>> {
-    let mut held = lock(held);
-    let start = Instant::now();
-    if let Some(held) = held.as_mut() {
-        held.asked = start;
-        if start < held.stale {
-            return Ok(Arc::clone(&held.value));
-        }
-    }
-    // Before it is opened: what changes meanwhile is seen the next time.
-    let look = look(folder);
-    if let Some(held) = held.as_mut().filter(|held| held.look == look) {
-        held.stale = Instant::now() + FRESH;
-        return Ok(Arc::clone(&held.value));
-    }
-    let value = Arc::new(open()?);
-    let stale = Instant::now() + FRESH.max(start.elapsed() * SHARE);
-    *held = Some(Held { value: Arc::clone(&value), look, stale, asked: Instant::now() });
-    Ok(value)
-}
+/// Where a store of one kind is kept, and how it is opened; none of another kind.
+type ShelfOf<T> = fn(&Shown) -> Option<(&Shelf<T>, &Opening<T>)>;
 
-/// Closes what nobody has asked for since `before`, unless it is being opened.
-fn close_unasked<T>(held: &Mutex<Option<Held<T>>>, before: Instant) {
-    let Some(mut held) = try_lock(held) else { return };
-    if held.as_ref().is_some_and(|held| held.asked < before) {
-        *held = None;
+/// A store as it is open, or why it is not.
+type Opened<T> = std::result::Result<Arc<T>, Fault>;
+
+/// What is open of a store, as of a moment ago. Where that takes long it is what was open before, and where there is none, or
+/// it cannot be opened, the reason.
+fn fresh<T: Send + Sync + 'static>(shown: &Arc<Shown>, of: ShelfOf<T>) -> Option<Opened<T>> {
+    let (shelf, _) = of(shown)?;
+    let end = Instant::now() + WAIT;
+    let (mut slot, mut has_waited) = (lock(&shelf.slot), false);
+    loop {
+        let now = Instant::now();
+        slot.asked = now;
+        if !slot.is_opening
+            && let Some((fault, until)) = &slot.failed
+            && (has_waited || now < *until)
+        {
+            return Some(Err(fault.clone()));
+        }
+        let left = end.saturating_duration_since(now);
+        if let Some(held) = &slot.held
+            && (now < held.stale || has_waited && !slot.is_opening || left.is_zero())
+        {
+            return Some(Ok(Arc::clone(&held.value)));
+        }
+        if left.is_zero() {
+            return Some(Err(Fault::busy("the store is being opened: ask again in a moment")));
+        }
+        if !slot.is_opening {
+            let opening = Arc::clone(shown);
+            let open = move || {
+                if let Some((shelf, open)) = of(&opening) {
+                    shelf.open(&opening.source.folder, open);
+                }
+            };
+            if std::thread::Builder::new().spawn(open).is_err() {
+                return Some(Err(Fault::busy("no thread is free to open the store")));
+            }
+            slot.is_opening = true;
+        }
+        has_waited = true;
+        let waited = shelf.opened.wait_timeout(slot, left);
+        slot = waited.unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 
@@ -141,38 +242,37 @@ fn look(folder: &Path) -> u64 {
 
 impl Shown {
     pub fn new(source: Source) -> Shown {
-        let (context, tables) = (Mutex::default(), Mutex::default());
+        let (context, tables) = (Shelf::default(), Shelf::default());
         Shown { source, context, tables, counting: Mutex::default() }
     }
 
     /// A number that is another when a file of the store has changed since it was opened last; none when it is not
     /// open.
     pub fn revision(&self) -> Option<u64> {
-        let look = lock(&self.context).as_ref().map(|held| held.look);
-        look.or_else(|| lock(&self.tables).as_ref().map(|held| held.look))
+        self.context.look().or_else(|| self.tables.look())
     }
 
     /// Closes the store if nobody has asked for it for a while.
     pub fn rest(&self) {
         let Some(before) = Instant::now().checked_sub(REST) else { return };
-        close_unasked(&self.context, before);
-        close_unasked(&self.tables, before);
+        self.context.close_unasked(before);
+        self.tables.close_unasked(before);
     }
 
     /// The context as of a moment ago, or `None` of tables.
-    pub fn context(&self) -> Option<Result<Arc<Store>>> {
-        match &self.source.opens {
-            Opens::Context(open) => Some(fresh(&self.context, &self.source.folder, open)),
+    pub fn context(self: &Arc<Shown>) -> Option<Opened<Store>> {
+        fresh(self, |shown| match &shown.source.opens {
+            Opens::Context(open) => Some((&shown.context, open)),
             Opens::Tables(_) => None,
-        }
+        })
     }
 
     /// The tables as of a moment ago, or `None` of a context.
-    pub fn tables(&self) -> Option<Result<Arc<OpenTables>>> {
-        match &self.source.opens {
-            Opens::Tables(open) => Some(fresh(&self.tables, &self.source.folder, open)),
+    pub fn tables(self: &Arc<Shown>) -> Option<Opened<OpenTables>> {
+        fresh(self, |shown| match &shown.source.opens {
+            Opens::Tables(open) => Some((&shown.tables, open)),
             Opens::Context(_) => None,
-        }
+        })
     }
 }
 
@@ -198,12 +298,23 @@ fn is_trace(path: &Path) -> bool {
         && begin == *b"varviteT"
 }
 
-/// The files of the store at `folder`; those of stores in folders of it are theirs, and traces are nobody's.
-pub fn files(folder: &Path, others: &[&Path]) -> Vec<StoreFile> {
+/// The files of the store at `folder`, and whether time ran out before all were found; those of stores in folders of it are
+/// theirs, and traces are nobody's.
+pub fn files(
+    folder: &Path,
+    others: &[&Path],
+    is_over: impl Fn() -> bool,
+) -> (Vec<StoreFile>, bool) {
     let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    let (mut seen, mut is_cut) = (0_u64, false);
     while let Some(next) = folders.pop() {
         // What goes away while we look does not count.
         for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
+            seen += 1;
+            is_cut |= seen.is_multiple_of(1_024) && is_over();
+            if is_cut {
+                break;
+            }
             let path = entry.path();
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
             if metadata.is_dir() {
@@ -217,5 +328,5 @@ pub fn files(folder: &Path, others: &[&Path]) -> Vec<StoreFile> {
         }
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
-    found
+    (found, is_cut)
 }

@@ -91,6 +91,7 @@ fn options_that_would_do_nothing_are_refused() {
         ("KEPT.trace --objects-mib 1", "--objects-mib is of a context"),
         ("KEPT.trace --beside B --beside-index always", "--beside-index is of a context"),
         ("T --log synced", "--log is of tables"),
+        ("T --upsert max", "--upsert is of tables"),
         ("T --collect", "--collect is of a store that was there"),
         ("T --store NEW --collect", "--collect is of a store that was there"),
         ("T --store S --index always", "S has one"),
@@ -590,4 +591,35 @@ fn the_store_beside_has_a_lower_folder_and_a_log_of_its_own() {
     let live =
         |name: &str| run(folder, &format!("info {name} --format json")).json()["live"].clone();
     assert_ne!(live("L"), live("K"));
+}
+
+/// A trace does not say how a table joins upserts, and may let go of nothing.
+#[test]
+fn a_replay_is_told_the_operators_of_tables_and_what_it_may_hold() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let traces = OsDisk::new(folder).unwrap() as Arc<dyn Disk>;
+    let recorder = Recorder::create(&traces, "a.trace", || 0).unwrap();
+    let options = SessionOptions { recorder: Some(recorder.clone()), ..SessionOptions::default() };
+    let session = Session::create(MemoryDisk::seeded(1), options).unwrap();
+    let operator = Some(varvite::MergeOperator::add_u64());
+    let options = TableOptions { operator, ..TableOptions::default() };
+    let mut table = session.create_table("a=b", options).unwrap();
+    for _ in 0..3 {
+        table.update(Batch::new().upsert(b"k", &7_u64.to_le_bytes())).unwrap();
+    }
+    assert_eq!(table.get(b"k").unwrap(), Some(21_u64.to_le_bytes().to_vec()));
+    let others: Vec<_> = (0..100)
+        .map(|number| session.create_table(&number.to_string(), TableOptions::default()).unwrap())
+        .collect();
+    drop((table, others, session));
+    recorder.finish().unwrap();
+    let replay = |flags: &str| run(folder, &format!("trace replay a.trace{flags}"));
+    replay("").ended(1);
+    for operator in ["add-u64", "a=b=add-u64"] {
+        replay(&format!(" --upsert {operator}")).yes();
+    }
+    replay(" --upsert other=add-u64").ended(1);
+    replay(" --upsert a=b=sum").error(2, &["use add-u64, max, append"]);
+    replay(" --upsert add-u64 --held-mib 1").error(2, &["open_table", "--held-mib"]);
 }

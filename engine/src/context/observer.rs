@@ -34,7 +34,8 @@ pub enum Operation {
     Fold,
     /// `Tree::diff`, with all that its callback does.
     Diff,
-    /// `Tree::merge`, with all that its callback does; those of `Store::merge_commits` too.
+    /// `Tree::merge`, with all that its callback does; those of `Store::merge_commits` too: one, and one more, with its own
+    /// changes, for each further base where histories cross.
     Merge,
     /// `Tree::add`
     Add,

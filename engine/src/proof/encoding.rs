@@ -51,6 +51,15 @@ impl Proof {
         }
     }
 
+    /// How many bytes [`Proof::encode`] would give. Text is counted and not made; the others take for a moment as much memory as they
+    /// have bytes. `Invalid` as of that.
+    pub fn encoded_length(&self, encoding: Encoding) -> Result<u64> {
+        match encoding {
+            Encoding::Json => json::length(self),
+            _ => self.encode(encoding).map(|bytes| bytes.len() as u64),
+        }
+    }
+
     /// Reads what [`Proof::encode`] wrote; JSON may have blanks between what it consists of, as programs
     /// that show JSON to people add them. `configuration` is that of the tree whose root the reader knows.
     /// `Corrupt` for anything else, and when the version is that of another configuration or says

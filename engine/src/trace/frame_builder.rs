@@ -68,7 +68,12 @@ fn short(name: &[u8]) -> u64 {
         let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
         return u64::from(first) | u64::from(last) << (8 * (length - 4));
     }
-    name.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+    match *name {
+        [] => 0,
+        [one] => one.into(),
+        [one, two] => u16::from_le_bytes([one, two]).into(),
+        [one, two, three, ..] => u32::from_le_bytes([one, two, three, 0]).into(),
+    }
 }
 
 /// A name that was told.
@@ -82,9 +87,12 @@ struct Told {
 /// Whether a name that was told in `to` is `step`, whose ends are `ends`.
 #[inline]
 fn is_told(to: &Words, told: &Told, step: &[u8], ends: &Ends) -> bool {
+    // One branch for the three: mostly all are the same, or some step is another.
+    let others = (told.ends.first ^ ends.first)
+        | (told.ends.last ^ ends.last)
+        | u64::from(told.ends.length ^ ends.length);
     // Two words have all of a name of 16 bytes.
-    told.ends == *ends
-        && (step.len() <= 16 || to.bytes()[told.start as usize..][..step.len()] == *step)
+    others == 0 && (step.len() <= 16 || to.bytes()[told.start as usize..][..step.len()] == *step)
 }
 
 /// Names that were told and have numbers.
@@ -130,12 +138,11 @@ impl Names {
     }
 }
 
-/// The last path of a number of steps, if there was one.
-#[derive(Clone, Copy, Debug, Default)]
-struct Last {
-    is_there: bool,
-    steps: [Told; STEPS],
-}
+/// The steps of the last path of a number of steps; where there was none, of a length that no step has.
+type Last = [Told; STEPS];
+
+/// No step: nothing is as long.
+const NONE: Told = Told { ends: Ends { first: 0, last: 0, length: u32::MAX }, start: 0 };
 
 /// A frame that is being written: its head's room and its calls.
 #[derive(Debug)]
@@ -160,7 +167,7 @@ impl FrameBuilder {
             calls: 0,
             due: 0,
             names: Names { slots: Box::new([(0, 0); SLOTS]), told: Vec::new() },
-            paths: Box::new([Last::default(); STEPS]),
+            paths: Box::new([[NONE; STEPS]; STEPS]),
             handle: 0,
             start_ns: 0,
             thread: 0,
@@ -175,7 +182,7 @@ impl FrameBuilder {
         self.to.raw(&[0; HEAD]);
         self.calls = 0;
         self.names.clear();
-        self.paths.iter_mut().for_each(|last| last.is_there = false);
+        self.paths.fill([NONE; STEPS]);
         (self.handle, self.start_ns, self.thread) = (0, 0, 0);
         self.due = HEAD;
         self.is_full_at(offset);
@@ -243,7 +250,7 @@ impl FrameBuilder {
             }
             return;
         }
-        let Last { is_there, steps } = &mut paths[length - 1];
+        let steps = &mut paths[length - 1];
         let (place, mut others) = (to.len() + 1, 0_u16);
         let bytes = others_bytes(length);
         // Which steps are others is put there when it is known.
@@ -251,12 +258,11 @@ impl FrameBuilder {
         for (at, (step, before)) in path.iter().zip(steps).enumerate() {
             let step = step.as_ref();
             let ends = Ends::of(step);
-            if !*is_there || !is_told(to, before, step, &ends) {
+            if !is_told(to, before, step, &ends) {
                 *before = names.step(to, step, ends);
                 others |= 1 << at;
             }
         }
-        *is_there = true;
         to.bytes_mut()[place..place + bytes].copy_from_slice(&others.to_le_bytes()[..bytes]);
     }
 

@@ -34,6 +34,20 @@ pub struct TraceEnd {
     pub is_ended: bool,
 }
 
+/// What a frame begins with.
+struct Head {
+    checksum: u32,
+    length: u32,
+    calls: u32,
+}
+
+impl Head {
+    fn of(bytes: &[u8]) -> Head {
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        Head { checksum: u32_at(0), length: u32_at(4), calls: u32_at(8) }
+    }
+}
+
 /// A trace that is read. Holds one frame.
 #[derive(Debug)]
 pub struct Trace {
@@ -105,9 +119,7 @@ impl Trace {
             let mut bytes = vec![0; window];
             self.file.read_exact_at(start, &mut bytes)?;
             for (at, head) in bytes.windows(HEAD).enumerate() {
-                let u32_at =
-                    |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"));
-                let (checksum, length, calls) = (u32_at(0), u32_at(4), u32_at(8));
+                let Head { checksum, length, calls } = Head::of(head);
                 let place = start + at as u64;
                 let fits = length as usize <= SOUGHT_BYTES_MAX
                     && (1..=length).contains(&calls)
@@ -131,15 +143,35 @@ impl Trace {
         Ok(false)
     }
 
+    /// The head at `place`; none where the recording has its end.
+    fn head_at(&self, place: u64) -> Result<Option<Head>> {
+        let mut head = [0; HEAD];
+        self.file.read_exact_at(place, &mut head)?;
+        Ok((head != end_frame(self.identity, place)).then(|| Head::of(&head)))
+    }
+
     /// Whether the file ends as `finish` ends it, behind what is at `offset`.
     fn has_end_behind(&self, offset: u64) -> Result<bool> {
         let place = self.length - HEAD as u64;
-        if place < offset + HEAD as u64 {
+        Ok(place >= offset + HEAD as u64 && self.head_at(place)?.is_none())
+    }
+
+    /// Whether there are only zeros from `start` on, as where the system gave the file its length and then no bytes. It
+    /// has no more of them than a frame.
+    fn is_empty_from(&self, start: u64) -> Result<bool> {
+        let mut place = start;
+        if self.length - start > (HEAD + FRAME_BYTES_MAX) as u64 {
             return Ok(false);
         }
-        let mut head = [0; HEAD];
-        self.file.read_exact_at(place, &mut head)?;
-        Ok(head == end_frame(self.identity, place))
+        while place < self.length {
+            let mut bytes = vec![0; (self.length - place).min(WINDOW_BYTES as u64) as usize];
+            self.file.read_exact_at(place, &mut bytes)?;
+            if bytes.iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+            place += bytes.len() as u64;
+        }
+        Ok(true)
     }
 
     /// The end of the trace at `offset`, or damage: what a recording did not end has no frame behind it, so where one
@@ -170,12 +202,8 @@ impl Trace {
         if left < HEAD as u64 {
             return Ok(false);
         }
-        let mut head = [0; HEAD];
-        self.file.read_exact_at(offset, &mut head)?;
-        let u32_at = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"));
-        let (checksum, length, calls) = (u32_at(0), u32_at(4), u32_at(8));
-        let end = offset + HEAD as u64 + u64::from(length);
-        if head == end_frame(self.identity, offset) {
+        let Some(Head { checksum, length, calls }) = self.head_at(offset)? else {
+            let end = offset + HEAD as u64;
             if end < self.length {
                 let behind = self.length - end;
                 let expected = "nothing behind the end of the recording";
@@ -188,17 +216,21 @@ impl Trace {
             }
             (self.end.bytes, self.end.cut_bytes, self.end.is_ended) = (end, 0, true);
             return Ok(false);
-        }
+        };
+        let end = offset + HEAD as u64 + u64::from(length);
         if end > self.length || length as usize > FRAME_BYTES_MAX {
             return self.cut_or_corrupt(offset, length);
         }
         let mut bytes = vec![0; 8 + length as usize];
-        bytes[..8].copy_from_slice(&head[4..]);
-        self.file.read_exact_at(offset + HEAD as u64, &mut bytes[8..])?;
+        self.file.read_exact_at(offset + 4, &mut bytes)?;
         let expected = frame_checksum(self.identity, offset, &bytes);
         if checksum != expected {
             if end == self.length {
                 return self.cut_or_corrupt(offset, length);
+            }
+            // The power went: of what was not synced the system has the length alone.
+            if self.is_empty_from(end)? {
+                return Ok(false);
             }
             let expected = format_args!("frame checksum {expected:08x}");
             let found = format_args!("{checksum:08x}");

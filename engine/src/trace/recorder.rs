@@ -5,8 +5,8 @@
 
 use std::fmt;
 use std::ops::Bound;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use super::action::Action;
 use super::frame::{Answer, CallHead, Digest, FRAME_BYTES_MAX, HEAD, end_frame};
@@ -50,28 +50,50 @@ fn there_is_one() {
 /// In front of an error that was told before.
 const ENDED: &str = "the recording has ended before: ";
 
-/// Threads whose depths are counted without a lock.
+/// Threads of the first block of depths; each block behind it has as many as all before it.
 const DEPTHS: usize = 64;
+
+/// Blocks of depths behind the first: a host that makes threads as it goes, and numbers them on, has its own up to the 65,536th.
+const BLOCKS: usize = 10;
 
 /// How many calls each thread is in.
 struct Depths {
     few: [AtomicU64; DEPTHS],
-    /// Those of greater numbers.
+    /// Of 64, 128, … threads: made for the first of them.
+    blocks: [OnceLock<Box<[AtomicU64]>>; BLOCKS],
+    /// Those of greater numbers, behind a lock.
     more: Mutex<BTreeMap<u64, u64>>,
 }
 
 impl Depths {
     fn new() -> Depths {
-        Depths { few: [const { AtomicU64::new(0) }; DEPTHS], more: Mutex::new(BTreeMap::new()) }
+        Depths {
+            few: [const { AtomicU64::new(0) }; DEPTHS],
+            blocks: [const { OnceLock::new() }; BLOCKS],
+            more: Mutex::new(BTreeMap::new()),
+        }
     }
 
-    fn few(&self, thread: u64) -> Option<&AtomicU64> {
-        self.few.get(usize::try_from(thread).ok()?)
+    #[inline]
+    fn slot(&self, thread: u64) -> Option<&AtomicU64> {
+        match self.few.get(usize::try_from(thread).ok()?) {
+            None => self.slot_of_block(thread),
+            few => few,
+        }
+    }
+
+    #[cold]
+    fn slot_of_block(&self, thread: u64) -> Option<&AtomicU64> {
+        let block = thread.ilog2() - DEPTHS.ilog2();
+        let first = (DEPTHS as u64) << block;
+        let depths = self.blocks.get(block as usize)?;
+        let depths = depths.get_or_init(|| (0..first).map(|_| AtomicU64::new(0)).collect());
+        depths.get((thread - first) as usize)
     }
 
     #[inline]
     fn of(&self, thread: u64) -> u64 {
-        match self.few(thread) {
+        match self.slot(thread) {
             Some(depth) => depth.load(Ordering::Relaxed),
             None => lock(&self.more).get(&thread).copied().unwrap_or(0),
         }
@@ -79,7 +101,7 @@ impl Depths {
 
     /// Goes one deeper; gives the depth before.
     fn enter(&self, thread: u64) -> u64 {
-        let Some(depth) = self.few(thread) else {
+        let Some(depth) = self.slot(thread) else {
             let mut more = lock(&self.more);
             let depth = more.entry(thread).or_insert(0);
             *depth += 1;
@@ -89,7 +111,7 @@ impl Depths {
     }
 
     fn leave(&self, thread: u64) {
-        let Some(depth) = self.few(thread) else {
+        let Some(depth) = self.slot(thread) else {
             let mut more = lock(&self.more);
             // Threads come and go: only those that are in a call are kept.
             match more.get_mut(&thread) {
@@ -483,7 +505,8 @@ impl Writing {
     /// leaves out, that they were never made.
     fn go_on(&mut self) {
         if std::mem::take(&mut self.is_ended) {
-            self.outcome = self.file.set_len(self.offset);
+            // Durable before anything is written: after a power cut it would stand in front of that.
+            self.outcome = self.file.set_len(self.offset).and_then(|()| self.file.sync());
         }
     }
 }
@@ -702,7 +725,7 @@ mod tests {
         let thread = Arc::new(AtomicU64::new(0));
         let traces = disk.clone() as Arc<dyn Disk>;
         let recorder = Recorder::create(&traces, "t", Numbered(Arc::clone(&thread))).unwrap();
-        let numbers = [0, 64, u64::MAX];
+        let numbers = [0, 63, 64, 127, 128, 255, 1_000, 65_535, 65_536, u64::MAX];
         let in_calls: Vec<_> = numbers
             .into_iter()
             .map(|number| {

@@ -286,6 +286,35 @@ mod tests {
         }
     }
 
+    /// The power went: of what was not synced, the system kept how long the file was, and no bytes.
+    #[test]
+    fn zeros_behind_the_last_frame_are_a_recording_that_was_not_ended() {
+        let whole = recorded();
+        let ended = whole.len() - 12;
+        let (all, _) = calls(&whole);
+        for zeros in [1, 11, 12, 13, 4_096, 200_000] {
+            let longer = [&whole[..ended], &vec![0; zeros]].concat();
+            let (some, end) = calls(&longer);
+            let end = end.unwrap();
+            assert_eq!((&some, end.is_ended, end.cut_bytes), (&all, false, zeros as u64));
+            // Some bytes of the frame came to the disk, or none.
+            for lost in [20, 100, ended - 32] {
+                let begun = [&whole[..ended - lost], &vec![0; lost + zeros]].concat();
+                let (some, end) = calls(&begun);
+                let end = end.unwrap();
+                assert_eq!(
+                    (some.len(), end.is_ended, end.frames),
+                    (0, false, 0),
+                    "{zeros}, {lost}"
+                );
+            }
+            // Anything behind them says that it is damage.
+            let odd = [&longer[..], b"x"].concat();
+            let end = calls(&odd).1;
+            assert_eq!(end.is_err(), zeros > 11, "{zeros}: {end:?}");
+        }
+    }
+
     #[test]
     fn a_recording_that_goes_on_is_ended_again() {
         let traces = MemoryDisk::seeded(7);

@@ -27,7 +27,7 @@ const SAMPLE_MAX: usize = 128;
 pub fn context(state: &State, query: &Query) -> Result<Arc<Store>, Fault> {
     let shown = state.store(query)?;
     let why = || Fault::missing(format!("store {} holds tables, not a context", shown.source.name));
-    Ok(shown.context().ok_or_else(why)??)
+    shown.context().ok_or_else(why)?
 }
 
 /// The commit that `name` in the query names: a hash, a branch, or nothing for the newest.
@@ -40,8 +40,28 @@ pub fn commit(store: &Store, query: &Query, name: &str) -> Result<CommitHash, Fa
     }
 }
 
+/// The branch that `text` names as one, by its name or by the bytes of that in hexadecimal: so can be asked for what would be
+/// taken for something else, has a comma, or is no text.
+fn as_branch(text: &str) -> Option<Result<Vec<u8>, Fault>> {
+    if let Some(name) = text.strip_prefix("branch:") {
+        return Some(Ok(name.as_bytes().to_vec()));
+    }
+    let hex = text.strip_prefix("branch-hex:")?;
+    let digits: Option<Vec<u8>> =
+        hex.chars().map(|it| it.to_digit(16).map(|it| it as u8)).collect();
+    let name = digits.filter(|it| it.len() % 2 == 0).map(|digits| {
+        digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect::<Vec<u8>>()
+    });
+    let why = "what follows branch-hex: is no pairs of hexadecimal digits";
+    Some(name.ok_or_else(|| crate::query::Refused(why.to_owned()).into()))
+}
+
 /// The commit of a hash or a branch, given in `name` of the query.
 pub fn named(store: &Store, text: &str, name: &str) -> Result<CommitHash, Fault> {
+    if let Some(branch) = as_branch(text) {
+        let why = || Fault::missing(format!("{name} is a branch that the store does not have"));
+        return store.branch(&branch?).ok_or_else(why);
+    }
     if let Some(hash) = store.branch(text.as_bytes()) {
         return Ok(hash);
     }

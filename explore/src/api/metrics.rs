@@ -23,7 +23,7 @@ fn label(text: &str) -> String {
 
 /// `/metrics`.
 #[expect(clippy::unnecessary_wraps, reason = "as all endpoints")]
-pub fn metrics(state: &State, _: &Query, _: &Until) -> Made {
+pub fn metrics(state: &State, _: &Query, until: &Until) -> Made {
     let mut families: Vec<Family> = Vec::new();
     let mut add = |name, help, labels: String, value: f64| match families
         .iter_mut()
@@ -35,7 +35,11 @@ pub fn metrics(state: &State, _: &Query, _: &Until) -> Made {
     let answered = state.answered.load(Ordering::Relaxed) as f64;
     add("varvite_explorer_requests_total", "Requests answered", String::new(), answered);
     let folders: Vec<&Path> = state.stores.iter().map(|it| &*it.source.folder).collect();
-    for shown in &state.stores {
+    for (number, shown) in state.stores.iter().enumerate() {
+        // Those that there was no time for have no series, as one that is gone: half of a scrape is none.
+        if number > 0 && until.is_over() {
+            break;
+        }
         // Two series of one name and the same labels would be refused, with all others.
         let name = &shown.source.name;
         let like = state.stores.iter().filter(|it| it.source.name == *name);
@@ -46,11 +50,14 @@ pub fn metrics(state: &State, _: &Query, _: &Until) -> Made {
         }
         // One that is gone has no series, which says more than 0.
         if shown.source.folder.is_dir() {
-            let found = files(&shown.source.folder, &folders);
+            let (found, is_cut) = files(&shown.source.folder, &folders, || until.is_over());
             let bytes: u64 = found.iter().map(|file| file.bytes).sum();
-            add("varvite_disk_bytes", "Bytes of the store's files", store.clone(), bytes as f64);
+            if !is_cut {
+                let help = "Bytes of the store's files";
+                add("varvite_disk_bytes", help, store.clone(), bytes as f64);
+            }
         }
-        let (mut is_open, writer) = (1.0, writer(&shown.source.folder));
+        let (mut is_open, writer) = (Some(1.0), writer(&shown.source.folder));
         match shown.context() {
             Some(Ok(context)) => {
                 let stats = context.stats();
@@ -86,7 +93,7 @@ pub fn metrics(state: &State, _: &Query, _: &Until) -> Made {
                     stats.generation as f64,
                 );
             }
-            Some(Err(_)) => is_open = 0.0,
+            Some(Err(fault)) => is_open = if fault.is_busy() { None } else { Some(0.0) },
             None => {}
         }
         match shown.tables() {
@@ -112,10 +119,13 @@ pub fn metrics(state: &State, _: &Query, _: &Until) -> Made {
                     of("varvite_table_merges", "Merges under way", stats.merges.len() as u64);
                 }
             }
-            Some(Err(_)) => is_open = 0.0,
+            Some(Err(fault)) => is_open = if fault.is_busy() { None } else { Some(0.0) },
             None => {}
         }
-        add("varvite_store_up", "1 when the store can be read", store.clone(), is_open);
+        // Of one that is being opened nobody knows yet.
+        if let Some(is_open) = is_open {
+            add("varvite_store_up", "1 when the store can be read", store.clone(), is_open);
+        }
         if let Some(writer) = writer {
             // Counters of another process are others.
             let store = format!("{store},process=\"{}\"", writer.process);

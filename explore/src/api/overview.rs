@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Map, Value, json};
@@ -15,22 +16,27 @@ use crate::sources::{Shown, files};
 
 /// `/api/overview`.
 #[expect(clippy::unnecessary_wraps, reason = "as all endpoints")]
-pub fn overview(state: &State, _: &Query, _: &Until) -> Made {
+pub fn overview(state: &State, _: &Query, until: &Until) -> Made {
     let folders: Vec<&Path> = state.stores.iter().map(|it| &*it.source.folder).collect();
     let mut rows = Vec::new();
     for (number, store) in state.stores.iter().enumerate() {
-        // Of one that is gone nothing is said.
-        let bytes: Option<u64> = store
-            .source
-            .folder
-            .is_dir()
-            .then(|| files(&store.source.folder, &folders).iter().map(|file| file.bytes).sum());
+        // Of one that is gone nothing is said, nor of one whose files are too many to be counted now.
+        let bytes = store.source.folder.is_dir().then(|| {
+            let (found, is_cut) = files(&store.source.folder, &folders, || until.is_over());
+            (!is_cut).then(|| found.iter().map(|file| file.bytes).sum::<u64>())
+        });
+        let bytes = bytes.flatten();
         let mut row = json!({
             "store": number, "name": store.source.name, "kind": store.source.kind, "disk_bytes": bytes,
             "writer": writer(&store.source.folder).map(|it| it.process), "damage": null,
         });
         // One that cannot be opened is shown with the reason, and the others as they are.
-        match about(store) {
+        let about = if until.is_over() && !rows.is_empty() {
+            Err(Fault::busy("the answer took too long, so this store was not looked at: ask again"))
+        } else {
+            about(store)
+        };
+        match about {
             Ok(about) => row["about"] = about,
             Err(fault) => row["damage"] = fault.why.into(),
         }
@@ -45,7 +51,7 @@ pub fn overview(state: &State, _: &Query, _: &Until) -> Made {
     ))
 }
 
-fn about(shown: &Shown) -> Result<Value, Fault> {
+fn about(shown: &Arc<Shown>) -> Result<Value, Fault> {
     if let Some(open) = shown.tables() {
         return tables::about(&*open?);
     }
@@ -155,7 +161,7 @@ pub fn pulse(state: &State, query: &Query, _: &Until) -> Made {
 }
 
 /// What grows while a writer goes on.
-fn sizes(store: &Shown) -> Result<Vec<(&'static str, u64)>, Fault> {
+fn sizes(store: &Arc<Shown>) -> Result<Vec<(&'static str, u64)>, Fault> {
     if let Some(open) = store.context() {
         let stats = open?.stats();
         return Ok(vec![("commits", stats.commits), ("pack_bytes", stats.pack_bytes)]);

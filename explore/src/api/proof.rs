@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::json;
 use varvite::context::{Configuration, hash::to_text};
-use varvite::proof::{self, Encoding};
+use varvite::proof::{self, Encoding, Proof};
 
 use super::context::{context, place};
 use super::text::hash;
@@ -17,7 +17,8 @@ struct Proven {
     root: String,
     configuration: &'static str,
     path: String,
-    bytes: Vec<u8>,
+    proof: Proof,
+    encoding: Encoding,
     name: String,
 }
 
@@ -52,7 +53,11 @@ fn make(state: &State, query: &Query, until: &Until) -> Result<Proven, Fault> {
     let made = recording.tree_proof()?;
     drop(recording);
     until.expect_client()?;
-    let bytes = made.encode(encoding)?;
+    if until.is_over() {
+        return Err(Fault::busy(
+            "the proof takes too long to make: ask for one of a path below this one",
+        ));
+    }
     let commit = hash(&commit);
     // As the program takes paths, in hexadecimal: any step that has bytes can be written so.
     let path: Vec<_> = path.iter().map(|step| super::text::hex(step)).collect();
@@ -66,7 +71,8 @@ fn make(state: &State, query: &Query, until: &Until) -> Result<Proven, Fault> {
         root: to_text(&made.before.hash),
         configuration,
         path: path.join("/"),
-        bytes,
+        proof: made,
+        encoding,
         name,
     })
 }
@@ -82,7 +88,7 @@ pub fn describe(state: &State, query: &Query, until: &Until) -> Made {
     Ok(Answer::Json(
         json!({
             "commit": proven.commit, "root": proven.root, "configuration": proven.configuration,
-            "bytes": proven.bytes.len(), "name": proven.name, "check": check,
+            "bytes": proven.proof.encoded_length(proven.encoding)?, "name": proven.name, "check": check,
         }),
         "",
     ))
@@ -91,5 +97,6 @@ pub fn describe(state: &State, query: &Query, until: &Until) -> Made {
 /// `/api/proof/file`.
 pub fn file(state: &State, query: &Query, until: &Until) -> Made {
     let proven = make(state, query, until)?;
-    Ok(Answer::File { name: proven.name, bytes: proven.bytes })
+    let bytes = proven.proof.encode(proven.encoding)?;
+    Ok(Answer::File { name: proven.name, bytes })
 }

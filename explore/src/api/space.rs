@@ -81,13 +81,13 @@ pub fn held(store: &Store, walk: &Sharing) -> (Vec<Value>, u64) {
 }
 
 /// `/api/space`.
-pub fn space(state: &State, query: &Query, _: &Until) -> Made {
+pub fn space(state: &State, query: &Query, until: &Until) -> Made {
     let shown = state.store(query)?;
     if !shown.source.folder.is_dir() {
         return Err(Fault::missing(format!("{} is not there any more", shown.source.name)));
     }
     let others: Vec<&Path> = state.stores.iter().map(|it| &*it.source.folder).collect();
-    let mut found = files(&shown.source.folder, &others);
+    let (mut found, is_cut) = files(&shown.source.folder, &others, || until.is_over());
     let (mut categories, mut all) = (BTreeMap::<_, (u64, u64)>::new(), 0);
     for file in &found {
         let row = categories.entry(category(&file.name)).or_default();
@@ -109,10 +109,12 @@ pub fn space(state: &State, query: &Query, _: &Until) -> Made {
     let chunks = match shown.context() {
         // Of one that cannot be opened the files are what one looks for.
         Some(Ok(store)) => chunks(&store),
-        Some(Err(_)) | None => Vec::new(),
+        Some(Err(fault)) if !fault.is_busy() => Vec::new(),
+        Some(Err(fault)) => return Err(fault),
+        None => Vec::new(),
     };
     Ok(Answer::Json(
-        json!({ "bytes": all, "count": count, "categories": categories, "files": rows, "chunks": chunks }),
+        json!({ "bytes": all, "count": count, "is_cut": is_cut, "categories": categories, "files": rows, "chunks": chunks }),
         "files",
     ))
 }

@@ -9,6 +9,7 @@ mod hostile;
 mod live_traces;
 mod query_bytes; // mutated query strings; the body of a fuzz target
 mod request_bytes; // mutated requests, in this process; the body of a fuzz target
+mod slow;
 mod stores;
 mod world;
 

@@ -302,6 +302,10 @@ impl ToRows {
             }
             return self.held.surplus();
         };
+        // What is told within another call is that one's.
+        if call.depth > 0 {
+            return self.held.surplus();
+        }
         if !self.contexts.contains_key(handle) {
             self.hold(*handle, EMPTY);
         }
@@ -309,6 +313,12 @@ impl ToRows {
             if let Some((from, to)) = self.change(*handle) {
                 self.held.push(TraceRow::Add(path.clone(), value.clone(), from, to));
             }
+        }
+        // It was not told whole: what is done with it is done with another tree.
+        if call.answer == Answer::Failed {
+            *self.left_out.by_action.entry(call.action.name()).or_default() += 1;
+            self.release(*handle);
+            self.lost.insert(*handle);
         }
         self.held.surplus()
     }

@@ -245,11 +245,7 @@ fn actions(rows: &[Row]) -> String {
              <rect width=\"{share:.1}\" height=\"10\"/></svg></td></tr>"
         );
     }
-    text.push_str("</tbody></table></div>");
-    if rows.len() > ROWS {
-        let _ = write!(text, "<p>and {} more, in the JSON</p>", rows.len() - ROWS);
-    }
-    text
+    text + "</tbody></table></div>" + &more(rows.len())
 }
 
 fn worst(summary: &Summary) -> String {
@@ -287,7 +283,7 @@ fn only(only: &[Only]) -> String {
         let cells = [it.run.clone(), by.to_owned(), short(it.calls as f64), short(it.total_ms)];
         row(&mut text, it.action, &cells);
     }
-    text + "</tbody></table></div>"
+    text + "</tbody></table></div>" + &more(only.len())
 }
 
 fn changes(changes: &[Change]) -> String {
@@ -312,5 +308,11 @@ fn changes(changes: &[Change]) -> String {
         ];
         row(&mut text, &change.of, &cells);
     }
-    text + "</tbody></table></div>"
+    text + "</tbody></table></div>" + &more(changes.len())
+}
+
+/// What a table of so many rows does not have.
+fn more(rows: usize) -> String {
+    let more = rows.saturating_sub(ROWS);
+    if more == 0 { String::new() } else { format!("<p>and {more} more, in the JSON</p>") }
 }

@@ -4,18 +4,24 @@
 //! replay does not have, are counted and not run.
 
 mod commits;
+mod held;
+mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use hdrhistogram::Histogram;
 use varvite::context::{CommitHash, CommitInfo, Limits, Merge, Order, Store, Tree};
-use varvite::trace::{Action, Answer, Argument, Call, Digest, KeyUpdate};
-use varvite::{Error, Kind, Result, Session, SnapshotContent, Table, TableOptions, View};
+use varvite::trace::{Action, Answer, Argument, Call, Digest};
+use varvite::{
+    Error, Kind, MergeOperator, OpenTable, Result, Session, SnapshotContent, Table, TableOptions,
+    View,
+};
 
 use super::drafts::{Draft, batch};
 use super::outcome::{ActionTime, Outcome};
 use super::{shown, walks};
 use crate::timings::Latency;
+use held::Held;
 
 /// A replay under way.
 pub struct Replay {
@@ -33,6 +39,7 @@ pub struct Replay {
     /// Tables that are opened by name, where they would be new otherwise.
     opened: Vec<Table>,
     table_options: TableOptions,
+    operators: Vec<(Option<String>, MergeOperator)>,
     clock: Box<dyn Fn() -> u64>,
     trees: HashMap<u64, Tree>,
     tables: HashMap<u64, Table>,
@@ -41,6 +48,7 @@ pub struct Replay {
     drafts: HashMap<u64, Draft>,
     /// Tables of the snapshot that each thread saves next; none where it has one that the replay does not have.
     saving: HashMap<u64, Option<BTreeSet<u64>>>,
+    held: Held,
     /// Time of all calls, of the longest, and of each.
     times: BTreeMap<Action, (u64, u64, Histogram<u32>)>,
     calls: u64,
@@ -48,6 +56,8 @@ pub struct Replay {
     commits: u64,
     mismatches: u64,
     first_mismatch: Option<String>,
+    /// Trees that were not told whole.
+    told_in_part: u64,
 }
 
 impl std::fmt::Debug for Replay {
@@ -55,6 +65,9 @@ impl std::fmt::Debug for Replay {
         write!(f, "Replay({} calls, {} mismatches)", self.calls, self.mismatches)
     }
 }
+
+/// Threads that save a snapshot at once.
+const SAVING_MAX: usize = 1 << 16;
 
 /// What the arguments of an action are not, in a trace that no recorder wrote.
 fn odd() -> Error {
@@ -79,19 +92,39 @@ impl Replay {
             session,
             opened: Vec::new(),
             table_options,
+            operators: Vec::new(),
             clock: Box::new(clock),
             trees: HashMap::new(),
             tables: HashMap::new(),
             views: HashMap::new(),
             drafts: HashMap::new(),
             saving: HashMap::new(),
+            held: Held::new(),
             times: BTreeMap::new(),
             calls: 0,
             skipped: 0,
             commits: 0,
             mismatches: 0,
             first_mismatch: None,
+            told_in_part: 0,
         }
+    }
+
+    /// Holds no more than some `bytes` of memory by handles of the trace, 4 GiB where nothing is said: what is written to trees
+    /// and not committed, and the trees, tables and views themselves. A call that comes to more fails as `Invalid`, and the
+    /// replay with it. What a store has of its own is bounded by its options.
+    #[must_use]
+    pub fn holds(mut self, bytes: u64) -> Replay {
+        self.held.set_most(bytes);
+        self
+    }
+
+    /// Joins values by these operators in the tables of the names that it makes, or by that without a name in all others: a
+    /// trace does not say which operator a table has.
+    #[must_use]
+    pub fn joins(mut self, operators: Vec<(Option<String>, MergeOperator)>) -> Replay {
+        self.operators = operators;
+        self
     }
 
     /// Only reads the store: what is committed is hashed instead, and is there later if the store has it.
@@ -185,7 +218,9 @@ impl Replay {
             self.skipped += 1;
             return Ok(());
         }
-        if call.depth > 0 || call.answer == Answer::Failed {
+        // Of content that could not be read to its end, what was read is there.
+        let is_in_part = call.action == Action::Given && call.answer == Answer::Failed;
+        if call.depth > 0 || call.answer == Answer::Failed && !is_in_part {
             self.skipped += 1;
             if call.action == Action::SaveSnapshot {
                 self.saving.remove(&call.thread);
@@ -197,6 +232,7 @@ impl Replay {
             Ok(Some(answer)) => {
                 self.calls += 1;
                 self.commits += u64::from(call.action == Action::Commit);
+                self.held.count(call, !self.reads_only)?;
                 if !same(&answer, &call.answer) {
                     self.mismatch(
                         call,
@@ -254,8 +290,13 @@ impl Replay {
         self.mismatches += 1;
         let number = self.calls;
         let action = call.action.name();
+        let why = if self.told_in_part > 0 {
+            ", behind a tree that the trace does not have whole"
+        } else {
+            ""
+        };
         self.first_mismatch.get_or_insert_with(|| {
-            format!("call {number}, {action} {}: {what}", shown::place(call))
+            format!("call {number}, {action} {}: {what}{why}", shown::place(call))
         });
     }
 
@@ -364,6 +405,7 @@ impl Replay {
                 tree.add(path, value)?;
             }
             // One that was not told whole is no mismatch by itself.
+            self.told_in_part += u64::from(call.answer == Answer::Failed);
             return Ok(Some(if call.answer == Answer::Failed {
                 call.answer
             } else {
@@ -506,7 +548,8 @@ impl Replay {
         let answer = match (action, &call.arguments[..]) {
             (Action::OpenTable, [Argument::Bytes(name)]) => {
                 let name = text(name)?;
-                let options = self.table_options.clone();
+                let options = self.options_of(name);
+                let own = options.operator.clone();
                 let place = self.opened.iter().position(|table| table.name() == name);
                 let opened = place.map(|place| self.opened.remove(place));
                 let table = self.timed(action, |replay| {
@@ -516,7 +559,9 @@ impl Replay {
                     }
                     match session.create_table(name, options) {
                         Err(error) if error.kind() == Kind::Exists => {
-                            session.open_table(name, &varvite::OpenTable::default())
+                            let operators = own.into_iter().collect();
+                            session
+                                .open_table(name, &OpenTable { operators, ..OpenTable::default() })
                         }
                         made => made,
                     }
@@ -605,6 +650,9 @@ impl Replay {
             }
             (Action::SaveTable, [Argument::Handle(handle)]) => {
                 let is_there = self.tables.contains_key(handle);
+                if self.saving.len() == SAVING_MAX && !self.saving.contains_key(&call.thread) {
+                    return Ok(None);
+                }
                 let told = self.saving.entry(call.thread).or_insert_with(|| Some(BTreeSet::new()));
                 *told = told.take().filter(|_| is_there);
                 // A snapshot of a part would be another than what the trace goes on with.
@@ -649,6 +697,17 @@ impl Replay {
         outcome.map(|()| Some(Answer::Nothing))
     }
 
+    /// What the table `name` is made with.
+    fn options_of(&self, name: &str) -> TableOptions {
+        let of = |wanted: Option<&str>| {
+            let found = self.operators.iter().rev().find(|(it, _)| it.as_deref() == wanted);
+            found.map(|(_, operator)| operator.clone())
+        };
+        let mut options = self.table_options.clone();
+        options.operator = of(Some(name)).or_else(|| of(None)).or(options.operator);
+        options
+    }
+
     fn has_snapshot(&self, name: &str) -> Result<bool> {
         let session = self.session.as_ref().expect("it was looked for");
         Ok(session.list_snapshots()?.iter().any(|it| it.name == name))
@@ -667,73 +726,6 @@ impl Replay {
         }
         let view = self.views.get(&handle).cloned();
         view.or_else(|| self.tables.get(&handle).map(Table::view))
-    }
-
-    /// The number of the draft of a table, if it has one.
-    fn draft_of(&self, table: u64) -> Option<u64> {
-        self.drafts.iter().find(|(_, draft)| draft.table == table).map(|(number, _)| *number)
-    }
-
-    fn begin_draft(&mut self, call: &Call, handle: u64) -> Result<Option<Answer>> {
-        let Some(table) = self.tables.remove(&handle) else { return Ok(None) };
-        let draft = self.timed(call.action, |replay| {
-            let session = replay.session.as_ref().expect("it was looked for");
-            Draft::begin(session, handle, table)
-        })?;
-        if let Answer::Handle(number) = call.answer {
-            self.drafts.insert(number, draft);
-        }
-        Ok(Some(Answer::Handle(1)))
-    }
-
-    /// Writes to a draft. What the trace has not whole ends it, so that its reads are skipped and not wrong.
-    fn write_draft(&mut self, handle: u64, updates: &[KeyUpdate]) -> Result<Option<Answer>> {
-        let Some(mut draft) = self.drafts.remove(&handle) else { return Ok(None) };
-        let Some(batch) = batch(updates) else {
-            let number = draft.table;
-            self.tables.insert(number, draft.roll_back()?);
-            return Ok(None);
-        };
-        let written = self.timed(Action::Write, |_| draft.write(&batch, updates.len()));
-        self.drafts.insert(handle, draft);
-        written.map(|()| Some(Answer::Nothing))
-    }
-
-    /// Commits a draft, which was told of a part of `updates`, mostly of all.
-    fn commit_draft(&mut self, number: u64, updates: &[KeyUpdate]) -> Result<Option<Answer>> {
-        let Some(draft) = self.drafts.remove(&number) else { return Ok(None) };
-        let (table, rest) = (draft.table, batch(draft.rest(updates)));
-        let Some(rest) = rest else {
-            self.tables.insert(table, draft.roll_back()?);
-            return Ok(None);
-        };
-        let mut back = None;
-        let done = self.timed(Action::Update, |_| {
-            let (done, table) = draft.commit(&rest);
-            back = Some(table);
-            done
-        });
-        if let Some(given) = back {
-            self.tables.insert(table, given?);
-        }
-        done.map(|()| Some(Answer::Nothing))
-    }
-
-    /// Ends a draft that was released without a commit; whether there is one.
-    fn roll_back(&mut self, number: u64) -> Result<bool> {
-        let Some(draft) = self.drafts.remove(&number) else { return Ok(false) };
-        let table = draft.table;
-        self.tables.insert(table, draft.roll_back()?);
-        Ok(true)
-    }
-
-    /// Ends the draft whose commit had failed: its release stands within that, and is not run.
-    fn roll_back_failed(&mut self, call: &Call) -> Result<()> {
-        let of = match (call.action, call.arguments.first()) {
-            (Action::Update, Some(Argument::Handle(table))) => self.draft_of(*table),
-            _ => None,
-        };
-        of.map_or(Ok(()), |number| self.roll_back(number).map(drop))
     }
 }
 

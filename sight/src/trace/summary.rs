@@ -1,13 +1,22 @@
 //! What a trace says by itself: how much was done, how long it took, by action, by prefix, and over time.
 
+//!
+//! What it keeps is bounded, whatever the trace has: a stranger's may be made to take much.
+
+mod blocks;
+mod series;
+mod sums;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use hdrhistogram::Histogram;
 use serde::Serialize;
 use varvite::Result;
 use varvite::trace::{Action, Argument, Call, Face, Trace, TraceEnd};
 
+use self::blocks::{Blocks, Ended};
+use self::series::Series;
+use self::sums::{Grid, Sums};
 use super::by_block::{BlockTime, ByBlock};
 use crate::text;
 use crate::timings::Latency;
@@ -159,137 +168,6 @@ pub struct Range {
     pub total_ms: f64,
 }
 
-/// Decades from less than a microsecond to a hundred seconds and more.
-const DECADES: usize = 10;
-
-/// Calls, their time, and the longest, by decade.
-type Decades = [(u64, u64, u64); DECADES];
-
-fn decade(duration_ns: u64) -> usize {
-    let us = duration_ns / 1_000;
-    us.checked_ilog10().map_or(0, |it| it as usize + 1).min(DECADES - 1)
-}
-
-/// Time in calls by action, in parts of the time that double when there would be too many.
-#[derive(Clone, Debug)]
-struct Grid {
-    width_ns: u64,
-    parts: Vec<BTreeMap<Action, u64>>,
-}
-
-impl Grid {
-    fn add(&mut self, call: &Call) {
-        while call.start_ns / self.width_ns >= POINTS as u64 {
-            let parts = std::mem::take(&mut self.parts);
-            for pair in parts.chunks(2) {
-                let mut joined = BTreeMap::new();
-                for (action, ns) in pair.iter().flatten() {
-                    let sum: &mut u64 = joined.entry(*action).or_default();
-                    *sum = sum.saturating_add(*ns);
-                }
-                self.parts.push(joined);
-            }
-            let Some(width_ns) = self.width_ns.checked_mul(2) else { return };
-            self.width_ns = width_ns;
-        }
-        let part = (call.start_ns / self.width_ns) as usize;
-        if self.parts.len() <= part {
-            self.parts.resize_with(part + 1, BTreeMap::new);
-        }
-        let sum = self.parts[part].entry(call.action).or_default();
-        *sum = sum.saturating_add(call.duration_ns);
-    }
-
-    fn activity(&self) -> Vec<Activity> {
-        let parts = self.parts.iter().enumerate().map(|(part, actions)| Activity {
-            second: (part as u64 * self.width_ns) as f64 / 1e9,
-            total_ms: actions.iter().map(|(it, ns)| (it.name(), *ns as f64 / 1e6)).collect(),
-        });
-        parts.collect()
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Sums {
-    total_ns: u64,
-    bytes_given: u64,
-    found: u64,
-    durations: Histogram<u32>,
-    decades: Decades,
-}
-
-impl Sums {
-    fn new() -> Sums {
-        let durations = Histogram::new(2).expect("two digits are a precision that there is");
-        Sums { total_ns: 0, bytes_given: 0, found: 0, durations, decades: Decades::default() }
-    }
-
-    fn add(&mut self, call: &Call, given: u64, found: u64) {
-        self.total_ns = self.total_ns.saturating_add(call.duration_ns);
-        self.bytes_given += given;
-        self.found = self.found.saturating_add(found);
-        record(&mut self.durations, call.duration_ns);
-        let (calls, total_ns, max_ns) = &mut self.decades[decade(call.duration_ns)];
-        *calls += 1;
-        *total_ns = total_ns.saturating_add(call.duration_ns);
-        *max_ns = call.duration_ns.max(*max_ns);
-    }
-
-    /// A class of the histogram holds no more than 32 bits.
-    fn calls(&self) -> u64 {
-        self.decades.iter().map(|(calls, ..)| calls).sum()
-    }
-
-    fn longest_ns(&self) -> u64 {
-        self.decades.iter().map(|(.., max_ns)| *max_ns).max().unwrap_or(0)
-    }
-
-    fn ranges(&self, action: Action) -> impl Iterator<Item = Range> {
-        let filled = self.decades.iter().enumerate().filter(|(_, (calls, ..))| *calls > 0);
-        filled.map(move |(at, (calls, total_ns, max_ns))| Range {
-            action: action.name(),
-            from_us: if at == 0 { 0 } else { 10_u64.pow(at as u32 - 1) },
-            calls: *calls,
-            mean_us: *total_ns as f64 / 1e3 / *calls as f64,
-            max_us: *max_ns as f64 / 1e3,
-            total_ms: *total_ns as f64 / 1e6,
-        })
-    }
-
-    fn row(&self, action: Action, prefix: &str) -> Row {
-        Row {
-            face: match action.face() {
-                Face::Host => "host",
-                Face::Context => "context",
-                Face::Table => "table",
-            },
-            action: action.name(),
-            prefix: prefix.to_owned(),
-            calls: self.calls(),
-            bytes_given: self.bytes_given,
-            found: self.found,
-            total_ms: self.total_ns as f64 / 1e6,
-            latency: Latency::of(&self.durations, self.calls(), self.total_ns, self.longest_ns()),
-        }
-    }
-}
-
-/// Adds a duration, a day at most: what is longer is no duration.
-fn record(durations: &mut Histogram<u32>, duration_ns: u64) {
-    let _ = durations.record(duration_ns.min(86_400_000_000_000));
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Ended {
-    end_ns: u64,
-    calls: u32,
-    total_ns: u64,
-    commit_ns: u64,
-    transactions: u64,
-}
-
-const NOTHING: Ended = Ended { end_ns: 0, calls: 0, total_ns: 0, commit_ns: 0, transactions: 0 };
-
 /// Adds up the calls of a trace.
 #[derive(Clone, Debug)]
 struct Adding {
@@ -299,11 +177,12 @@ struct Adding {
     busy_ns: u64,
     actions: BTreeMap<Action, Sums>,
     prefixes: BTreeMap<(Action, String), Sums>,
+    /// Names of tables that are open, as many as [`TABLES_MAX`].
     tables: BTreeMap<u64, String>,
+    /// Whether there were more.
+    has_more_tables: bool,
     /// Those of commits, or of marks.
-    commits: Vec<Ended>,
-    marks: Vec<Ended>,
-    names: [Vec<(u64, u64, String)>; 2],
+    blocks: [Blocks; 2],
     under_way: [Ended; 2],
     /// Whether there were commits, be they of a load.
     has_commits: bool,
@@ -321,8 +200,11 @@ struct Adding {
     grid: Grid,
 }
 
-/// Slowest blocks that are kept by name.
-const WORST: usize = 16;
+/// Open tables whose names are kept: a trace need not let go of any. Calls on others are under one prefix.
+const TABLES_MAX: usize = 1 << 14;
+
+/// What stands for prefixes that are not told apart.
+const OTHERS: &str = "…";
 
 /// Names of samples that are kept: those of a hostile trace could be any number.
 const SAMPLED_NAMES_MAX: usize = 64;
@@ -336,50 +218,6 @@ pub(super) const TRANSACTIONS: &str = "transactions";
 /// What a host marks that makes what its blocks begin with.
 const LOAD: &str = "load";
 
-/// Samples of one name: each stands for as many, which double when there would be too many points. It is the largest of
-/// them, so that no peak is lost; where a number only grows it is the last one.
-#[derive(Clone, Debug)]
-struct Series {
-    first: (f64, u64),
-    last: (f64, u64),
-    seen: u64,
-    width: u64,
-    points: Vec<(f64, u64)>,
-}
-
-impl Series {
-    fn new(first: (f64, u64)) -> Series {
-        Series { first, last: first, seen: 0, width: 1, points: Vec::new() }
-    }
-
-    fn add(&mut self, point: (f64, u64)) {
-        let larger =
-            |one: (f64, u64), other: (f64, u64)| if other.1 >= one.1 { other } else { one };
-        self.last = point;
-        if self.seen.is_multiple_of(self.width) {
-            if self.points.len() == 2 * POINTS {
-                let pairs = self.points.chunks(2);
-                self.points = pairs.map(|pair| larger(pair[0], pair[pair.len() - 1])).collect();
-                self.width *= 2;
-            }
-            self.points.push(point);
-        } else if let Some(end) = self.points.last_mut() {
-            *end = larger(*end, point);
-        }
-        self.seen += 1;
-    }
-
-    /// The first, the largest of each part, and the last.
-    fn points(self) -> Vec<(f64, u64)> {
-        let mut points = vec![self.first];
-        points.extend(self.points.into_iter().filter(|point| *point != self.first));
-        if points[points.len() - 1] != self.last {
-            points.push(self.last);
-        }
-        points
-    }
-}
-
 impl Adding {
     /// Adds up all, and the blocks of these numbers each by itself.
     fn of(asked: std::ops::Range<u64>) -> Adding {
@@ -391,10 +229,9 @@ impl Adding {
             actions: BTreeMap::new(),
             prefixes: BTreeMap::new(),
             tables: BTreeMap::new(),
-            commits: Vec::new(),
-            marks: Vec::new(),
-            names: [Vec::new(), Vec::new()],
-            under_way: [NOTHING; 2],
+            has_more_tables: false,
+            blocks: [Blocks::new(), Blocks::new()],
+            under_way: [Ended::default(); 2],
             has_commits: false,
             mark: None,
             marked_ns: 0,
@@ -403,7 +240,7 @@ impl Adding {
             samples: BTreeMap::new(),
             transactions: None,
             by_block: [ByBlock::new(asked.clone()), ByBlock::new(asked)],
-            grid: Grid { width_ns: 1_000_000, parts: Vec::new() },
+            grid: Grid::new(),
         }
     }
 
@@ -417,7 +254,7 @@ impl Adding {
                     self.end_mark(end_ns, before);
                 }
                 self.marked_ns = end_ns;
-                self.under_way[1] = NOTHING;
+                self.under_way[1] = Ended::default();
                 self.by_block[1].forget();
                 return;
             }
@@ -446,7 +283,7 @@ impl Adding {
             self.busy_ns = self.busy_ns.saturating_add(call.duration_ns);
             self.grid.add(call);
             for block in &mut self.under_way {
-                block.calls += 1;
+                block.calls = block.calls.saturating_add(1);
                 block.total_ns = block.total_ns.saturating_add(call.duration_ns);
             }
             for blocks in &mut self.by_block {
@@ -482,12 +319,16 @@ impl Adding {
             (call.action, call.answer)
             && let [Argument::Bytes(name)] = &call.arguments[..]
         {
-            self.tables.insert(handle, clipped(name));
+            if self.tables.len() < TABLES_MAX {
+                self.tables.insert(handle, clipped(name));
+            } else {
+                self.has_more_tables = true;
+            }
         }
         let Some(prefix) = self.prefix(call) else { return };
         let key = (call.action, prefix);
         let room = self.prefixes.len() < PREFIXES_MAX || self.prefixes.contains_key(&key);
-        let key = if room { key } else { (call.action, "…".to_owned()) };
+        let key = if room { key } else { (call.action, OTHERS.to_owned()) };
         self.prefixes.entry(key).or_insert_with(Sums::new).add(call, given, found);
     }
 
@@ -502,7 +343,9 @@ impl Adding {
         }
         match &call.arguments[..] {
             [Argument::Handle(handle), ..] if call.action.face() == Face::Table => {
-                self.tables.get(handle).cloned()
+                let name = self.tables.get(handle).cloned();
+                // A view has no name, and what has none may be a table that was not kept.
+                name.or_else(|| self.has_more_tables.then(|| OTHERS.to_owned()))
             }
             _ => None,
         }
@@ -511,7 +354,7 @@ impl Adding {
     /// Ends what stood under a mark.
     fn end_mark(&mut self, end_ns: u64, name: String) {
         if name == LOAD {
-            self.under_way[0] = NOTHING;
+            self.under_way[0] = Ended::default();
             self.by_block[0].forget();
             let took_ns = end_ns.saturating_sub(self.marked_ns);
             self.load_ns = self.load_ns.saturating_add(took_ns);
@@ -520,7 +363,7 @@ impl Adding {
     }
 
     fn end_block(&mut self, kind: usize, end_ns: u64, name: String) {
-        let ended = Ended { end_ns, ..std::mem::replace(&mut self.under_way[kind], NOTHING) };
+        let ended = Ended { end_ns, ..std::mem::take(&mut self.under_way[kind]) };
         self.has_commits |= kind == 0;
         let is_load = if kind == 0 { self.mark.as_deref() == Some(LOAD) } else { name == LOAD };
         if is_load {
@@ -528,15 +371,8 @@ impl Adding {
             return;
         }
         self.by_block[kind].end(&name, end_ns, ended.total_ns, ended.transactions);
-        let blocks = if kind == 0 { &mut self.commits } else { &mut self.marks };
         self.load_before_ns[kind] = self.load_ns;
-        let (number, names) = (blocks.len() as u64, &mut self.names[kind]);
-        blocks.push(ended);
-        let at = names.partition_point(|(total_ns, ..)| *total_ns >= ended.total_ns);
-        if at < WORST {
-            names.truncate(WORST - 1);
-            names.insert(at, (ended.total_ns, number, name));
-        }
+        self.blocks[kind].add(ended, name);
     }
 
     fn summary(mut self, name: &str, end: TraceEnd) -> Summary {
@@ -544,38 +380,18 @@ impl Adding {
             self.end_mark(self.end_ns, mark);
         }
         let kind = usize::from(!self.has_commits);
-        let blocks = if kind == 0 { &self.commits } else { &self.marks };
+        let blocks = &self.blocks[kind];
         let seconds = self.end_ns as f64 / 1e9;
         let per =
-            |count: usize, seconds: f64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+            |count: u64, seconds: f64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
         // What is done behind the last block is no time of blocks.
-        let last_ns = blocks.last().map_or(0, |block| block.end_ns);
-        let loaded_seconds = last_ns.saturating_sub(self.load_before_ns[kind]) as f64 / 1e9;
-        let transactions = self
-            .transactions
-            .map(|_| blocks.iter().fold(0, |sum: u64, it| sum.saturating_add(it.transactions)));
-        let mut durations = Sums::new().durations;
-        let mut total_ns: u64 = 0;
-        for block in blocks {
-            total_ns = total_ns.saturating_add(block.total_ns);
-            record(&mut durations, block.total_ns);
-        }
-        let longest_ns = blocks.iter().map(|block| block.total_ns).max().unwrap_or(0);
+        let loaded_ns = blocks.last_ns().saturating_sub(self.load_before_ns[kind]);
+        let loaded_seconds = loaded_ns as f64 / 1e9;
+        let transactions = self.transactions.map(|_| blocks.transactions());
         let rows = |mut rows: Vec<Row>| {
             rows.sort_by(|left, right| right.total_ms.total_cmp(&left.total_ms));
             rows
         };
-        let worst = self.names[kind].iter().map(|(_, number, name)| {
-            let block = blocks[*number as usize];
-            BlockRow {
-                name: name.clone(),
-                number: *number,
-                second: block.end_ns as f64 / 1e9,
-                calls: block.calls.into(),
-                total_ms: block.total_ns as f64 / 1e6,
-                commit_ms: block.commit_ns as f64 / 1e6,
-            }
-        });
         Summary {
             name: name.to_owned(),
             calls: self.calls,
@@ -585,13 +401,13 @@ impl Adding {
             is_ended: end.is_ended,
             seconds,
             busy_seconds: self.busy_ns as f64 / 1e9,
-            calls_per_second: per(self.calls as usize, seconds),
-            blocks: blocks.len() as u64,
+            calls_per_second: per(self.calls, seconds),
+            blocks: blocks.count(),
             has_commits: self.has_commits,
-            blocks_per_second: per(blocks.len(), loaded_seconds),
+            blocks_per_second: per(blocks.count(), loaded_seconds),
             transactions,
-            transactions_per_second: transactions.map(|it| per(it as usize, loaded_seconds)),
-            block_latency: Latency::of(&durations, blocks.len() as u64, total_ns, longest_ns),
+            transactions_per_second: transactions.map(|it| per(it, loaded_seconds)),
+            block_latency: blocks.latency(),
             actions: rows(self.actions.iter().map(|(action, it)| it.row(*action, "")).collect()),
             prefixes: rows(
                 self.prefixes
@@ -599,8 +415,8 @@ impl Adding {
                     .map(|((action, prefix), it)| it.row(*action, prefix))
                     .collect(),
             ),
-            worst_blocks: worst.collect(),
-            timeline: timeline(blocks, self.end_ns),
+            worst_blocks: blocks.worst(),
+            timeline: blocks.timeline(self.end_ns),
             block_times: self.by_block.into_iter().nth(kind).map_or(Vec::new(), ByBlock::points),
             activity: self.grid.activity(),
             ranges: self.actions.iter().flat_map(|(action, it)| it.ranges(*action)).collect(),
@@ -608,7 +424,7 @@ impl Adding {
             distributions: self
                 .actions
                 .iter()
-                .map(|(action, it)| (action.name(), distribution(&it.durations, it.longest_ns())))
+                .map(|(action, it)| (action.name(), it.distribution()))
                 .collect(),
         }
     }
@@ -645,57 +461,6 @@ fn bytes_given(argument: &Argument) -> u64 {
         _ => 0,
     };
     bytes as u64
-}
-
-fn timeline(blocks: &[Ended], end_ns: u64) -> Vec<Point> {
-    let parts = POINTS.min(blocks.len());
-    if parts == 0 {
-        return Vec::new();
-    }
-    let width = (end_ns / parts as u64).saturating_add(1);
-    let mut durations: Vec<Vec<u64>> = vec![Vec::new(); parts];
-    let (mut calls, mut transactions) = (vec![0; parts], vec![0_u64; parts]);
-    for block in blocks {
-        let part = ((block.end_ns / width) as usize).min(parts - 1);
-        durations[part].push(block.total_ns);
-        calls[part] += u64::from(block.calls);
-        transactions[part] = transactions[part].saturating_add(block.transactions);
-    }
-    let points = durations.into_iter().zip(calls.into_iter().zip(transactions)).enumerate();
-    points
-        .filter(|(_, (durations, _))| !durations.is_empty())
-        .map(|(part, (mut durations, (calls, transactions)))| {
-            durations.sort_unstable();
-            let at = |share: f64| {
-                let rank = (share * durations.len() as f64).ceil() as usize;
-                durations[rank.clamp(1, durations.len()) - 1] as f64 / 1e6
-            };
-            Point {
-                second: part as f64 * width as f64 / 1e9,
-                seconds: width as f64 / 1e9,
-                blocks: durations.len() as u64,
-                calls,
-                transactions,
-                p50_ms: at(0.5),
-                p90_ms: at(0.9),
-                p99_ms: at(0.99),
-                max_ms: at(1.0),
-            }
-        })
-        .collect()
-}
-
-/// Steps of a distribution, none above the longest: its class ends behind that.
-fn distribution(durations: &Histogram<u32>, longest_ns: u64) -> Vec<(f64, f64)> {
-    let shares = [
-        0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995,
-        0.998, 0.999, 0.9999, 1.0,
-    ];
-    let at = |share: f64| {
-        let bound_ns = durations.value_at_quantile(share).min(longest_ns);
-        (bound_ns as f64 / 1e3, share)
-    };
-    shares.into_iter().map(at).collect()
 }
 
 /// Reads a trace to its end and adds it up; `name` is what it is called.
@@ -765,6 +530,38 @@ mod tests {
     fn call(start_ns: u64, duration_ns: u64, action: Action) -> Call {
         let answer = varvite::trace::Answer::Nothing;
         Call { action, start_ns, duration_ns, thread: 0, depth: 0, arguments: Vec::new(), answer }
+    }
+
+    /// However many blocks and tables a trace has, no more of them are kept.
+    #[test]
+    fn what_a_hostile_trace_makes_it_keep_is_bounded() {
+        let mut adding = Adding::of(0..u64::MAX);
+        let (marks, mut end_ns) = (200_000, 0);
+        for number in 0..marks {
+            let mut mark = call(number * 1_000, 100, Action::Mark);
+            mark.arguments = vec![Argument::Bytes(Vec::new())];
+            end_ns = mark.start_ns + mark.duration_ns;
+            adding.add(&mark);
+            let mut open = call(number * 1_000 + 200, number % 100, Action::OpenTable);
+            open.arguments = vec![Argument::Bytes(number.to_string().into_bytes())];
+            open.answer = varvite::trace::Answer::Handle(number + 1);
+            adding.add(&open);
+        }
+        let mut get = call(end_ns, 7, Action::Get);
+        get.arguments = vec![Argument::Handle(marks), Argument::Bytes(Vec::new())];
+        adding.add(&get);
+        assert_eq!(adding.tables.len(), TABLES_MAX);
+        let (few, parts) = adding.blocks[1].kept();
+        assert!(few == 0 && parts <= POINTS, "{few} blocks and {parts} parts");
+        let summary = adding.summary("it", TraceEnd::default());
+        assert_eq!(summary.blocks, marks);
+        assert!(summary.timeline.len() <= POINTS);
+        assert_eq!(summary.timeline.iter().map(|it| it.blocks).sum::<u64>(), marks);
+        assert_eq!(summary.timeline.iter().map(|it| it.calls).sum::<u64>(), summary.calls);
+        assert!(summary.timeline.iter().all(|it| it.p50_ms <= it.p99_ms && it.max_ms <= 0.0002));
+        assert_eq!(summary.actions.iter().map(|it| it.calls).sum::<u64>(), marks + 1);
+        // One that is open and not known is among the others.
+        assert!(summary.prefixes.iter().any(|it| it.action == "get" && it.prefix == OTHERS));
     }
 
     #[test]

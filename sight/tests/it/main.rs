@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test may fail at any place, and says which
 
+mod bounds;
 mod replay;
 mod summary;
 mod timings;

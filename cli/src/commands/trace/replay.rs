@@ -18,7 +18,7 @@ use varvite_sight::trace::irmin::FromRows;
 use varvite_sight::trace::{Outcome as Found, Replay};
 
 use super::recordings::{Recordings, is_commit};
-use super::settings::{Parts, Setting, Settled};
+use super::settings::{Joined, Parts, Setting, Settled};
 use super::{End, Rows, in_row, open_any, rows_of, told};
 use crate::commands::replay::blocks::IndexKind;
 use crate::exit::{self, Outcome, Verdict};
@@ -74,6 +74,14 @@ pub struct Arguments {
     /// count for tables that are made
     #[arg(long = "set", value_name = "OPTION=NUMBER")]
     settings: Vec<Setting>,
+    /// Join upserts of a table that is made by this operator, as `balances=add-u64`, or `add-u64` for all others: a trace does
+    /// not say which one a table has; may be repeated
+    #[arg(long = "upsert", value_name = "[TABLE=]OPERATOR")]
+    upserts: Vec<Joined>,
+    /// What handles of the trace may take in memory on each store, in MiB, about: trees with what is not committed of them,
+    /// tables and views
+    #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..1 << 20))]
+    held_mib: u64,
     /// Run every call on this store too: a new one, or one of varvite or of Irmin that has the commits; one of Irmin
     /// is only read
     #[arg(long, value_name = "DIR")]
@@ -326,7 +334,8 @@ impl Opened {
     ) -> Side {
         let Opened { context, session, made, reads_only, was_there } = self;
         let mut replay = Replay::new(context, session, settled.table.clone(), monotonic_ns);
-        replay = replay.with_tables(of_snapshot);
+        replay = replay.with_tables(of_snapshot).holds(arguments.held_mib << 20);
+        replay = replay.joins(arguments.upserts.iter().map(Joined::pair).collect());
         if let Some(commit) = at {
             replay = replay.begins_at(commit);
         }
@@ -466,6 +475,7 @@ fn check_parts(arguments: &Arguments, faces: (bool, bool), refused: Option<Error
         ("--objects-mib", arguments.objects_mib.is_some(), faces.0, "a context"),
         ("--beside-index", arguments.beside_index.is_some(), faces.0, "a context"),
         ("--log", arguments.log.is_some(), faces.1, "tables"),
+        ("--upsert", !arguments.upserts.is_empty(), faces.1, "tables"),
         ("--beside-log", arguments.beside_log.is_some(), faces.1, "tables"),
         ("--shape", arguments.shape.is_some(), faces.0, "a context"),
         ("--hash-bits", arguments.hash_bits, faces.0, "a context"),

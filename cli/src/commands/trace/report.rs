@@ -218,9 +218,17 @@ fn show(comparison: &Comparison) -> std::io::Result<()> {
         row.push(format!("{:.2}", change.ratio));
         row
     };
-    comparison.worse.iter().take(20).for_each(|change| table.add_row(row("worse", change)));
-    comparison.better.iter().take(10).for_each(|change| table.add_row(row("better", change)));
+    let lists = [("worse", &comparison.worse, 20), ("better", &comparison.better, 10)];
+    for (what, changes, most) in lists {
+        changes.iter().take(most).for_each(|change| table.add_row(row(what, change)));
+    }
     print::line(&table.to_string())?;
+    for (what, changes, most) in lists {
+        if changes.len() > most {
+            let more = changes.len() - most;
+            print::line(&format!("and {more} more that are {what}, with --format json"))?;
+        }
+    }
     if comparison.only.is_empty() {
         return Ok(());
     }

@@ -8,7 +8,11 @@ use varvite::context::{Durability, Options, Store};
 use varvite::disk::Access;
 use varvite::disk::memory::MemoryDisk;
 use varvite::trace::Recorder;
-use varvite::{Compression, Error, Log, Lookups, Result, Session, SessionOptions, TableOptions};
+use varvite::{
+    Compression, Error, Log, Lookups, MergeOperator, Result, Session, SessionOptions, TableOptions,
+};
+
+use crate::store::tables;
 
 /// Options of a context.
 const CONTEXT: [&str; 9] = [
@@ -59,6 +63,36 @@ impl FromStr for Setting {
         }
         let number = number.parse().map_err(|_| format!("{number} is no number for {name}"))?;
         Ok(Setting { name: name.to_owned(), number })
+    }
+}
+
+/// How the upserts of a table are joined, or those of all others.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    table: Option<String>,
+    operator: MergeOperator,
+}
+
+impl Joined {
+    /// As a replay takes it.
+    pub fn pair(&self) -> (Option<String>, MergeOperator) {
+        (self.table.clone(), self.operator.clone())
+    }
+}
+
+impl FromStr for Joined {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Joined, String> {
+        // A table may have any name, also one with this sign in it.
+        let (table, name) =
+            text.rsplit_once('=').map_or((None, text), |(table, name)| (Some(table), name));
+        let operator = MergeOperator::built_in(name).ok_or_else(|| {
+            let known = tables::operators();
+            let known: Vec<_> = known.iter().map(MergeOperator::name).collect();
+            format!("there is no merge operator \"{name}\": use {}", known.join(", "))
+        })?;
+        Ok(Joined { table: table.map(str::to_owned), operator })
     }
 }
 

@@ -26,6 +26,16 @@ pub(super) fn encode(proof: &Proof) -> Result<Vec<u8>> {
     Ok(out)
 }
 
+/// How many bytes [`encode`] would give.
+pub(super) fn length(proof: &Proof) -> Result<u64> {
+    let mut length = 0;
+    writer::put(proof, &mut |bytes| {
+        length += bytes.len() as u64;
+        Ok(())
+    })?;
+    Ok(length)
+}
+
 /// `Corrupt` unless `bytes`, of which `proof` was read, are what is written of it, apart from blanks. Text
 /// of proofs holds no blanks, so that those in `bytes` are all between what it consists of.
 pub(super) fn check_form(bytes: &[u8], proof: &Proof) -> Result<()> {

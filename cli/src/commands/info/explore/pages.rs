@@ -12,6 +12,7 @@ use varvite_explore::{Explorer, Limits, OpenTables, Opens, Source, check_address
 
 use super::super::What;
 use super::{How, Opened, open_tables};
+use crate::progress;
 use crate::store::context::{Folder, Foreign};
 use crate::store::folder;
 
@@ -102,10 +103,10 @@ fn stores(path: &Path, how: &How) -> Result<Vec<Source>> {
     let (all, most) = (found.len(), BELOW_MAX + usize::from(found[0].0 == path));
     if all > most {
         // Each that is looked at takes memory.
-        eprintln!(
-            "note: {} has {all} stores, of which {most} are shown: give the folder of another one to see it",
+        progress::warn(&format!(
+            "{} has {all} stores, of which {most} are shown: give the folder of another one to see it",
             path.display()
-        );
+        ));
         found.truncate(most);
     }
     let own = path;

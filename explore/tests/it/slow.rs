@@ -1,0 +1,147 @@
+//! Stores that take long to open, or cannot be: others are shown meanwhile, and every request has a status. And branches
+//! whose names are taken for something else.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use varvite::Error;
+use varvite::context::hash::to_text;
+use varvite::context::{CommitInfo, Options, Store};
+use varvite::disk::os::OsDisk;
+use varvite_explore::{Limits, Opens, Source};
+
+use crate::stores;
+use crate::world::World;
+
+/// The context of `folder`, as `open` opens it.
+fn opened_by(
+    folder: &Path,
+    open: impl Fn(&Path) -> varvite::Result<Store> + Send + Sync + 'static,
+) -> Source {
+    let place = folder.to_owned();
+    Source {
+        name: "chain".to_owned(),
+        folder: folder.to_owned(),
+        kind: "context",
+        opens: Opens::Context(Box::new(move || open(&place))),
+    }
+}
+
+fn open(place: &Path) -> varvite::Result<Store> {
+    Store::open_read_only(OsDisk::new(place)?, Options::default())
+}
+
+/// A context that takes so long to open, and tables that do not.
+fn with_a_slow_one(takes: Duration, limits: Limits) -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (folder.path().join("chain"), folder.path().join("ledger"));
+    let commits = stores::context(&one);
+    stores::tables(&two);
+    let mut sources = stores::sources(&one, &two);
+    sources[0] = opened_by(&one, move |place| {
+        std::thread::sleep(takes);
+        open(place)
+    });
+    World::showing(folder, commits, sources, Vec::new(), limits)
+}
+
+#[test]
+fn a_store_that_is_being_opened_holds_up_no_other() {
+    let world = with_a_slow_one(Duration::from_secs(4), Limits::default());
+    assert_eq!(world.json("/api/levels?store=1")["table"], "coins");
+    let start = Instant::now();
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                let answer = world.get("/api/commits?store=0");
+                assert_eq!(answer.status, 503);
+                assert_eq!(answer.json()["error"]["kind"], "Busy");
+            });
+        }
+        threads.spawn(|| assert_eq!(world.get("/api/levels?store=1").status, 200));
+    });
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    let all = world.json("/api/overview");
+    assert!(all["stores"][0]["damage"].as_str().is_some_and(|it| it.contains("being opened")));
+    assert_eq!(all["stores"][1]["about"]["tables"][0]["name"], "coins");
+    let figures = String::from_utf8(world.get("/metrics").body).unwrap();
+    assert!(!figures.contains("varvite_store_up{store=\"chain\"}"), "{figures}");
+    assert!(figures.contains("varvite_store_up{store=\"ledger\"} 1"), "{figures}");
+    assert_eq!(world.json("/api/commits?store=0")["all"], 3);
+}
+
+/// A connection on which nothing moves is ended; before that it has a status.
+#[test]
+fn who_waits_as_long_as_a_connection_may_is_told_so() {
+    let idle = Duration::from_millis(1_500);
+    let limits = Limits { workers: 1, idle, ..Limits::default() };
+    let world = with_a_slow_one(Duration::from_secs(10), limits);
+    std::thread::scope(|threads| {
+        // One worker, and each waits on it for half a second.
+        for _ in 0..8 {
+            threads.spawn(|| assert_eq!(world.get("/api/commits?store=0").status, 503));
+        }
+    });
+}
+
+#[test]
+fn a_store_that_cannot_be_opened_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("chain");
+    let commits = stores::context(&place);
+    let (has_failed, has_panicked) = (AtomicBool::new(false), AtomicBool::new(false));
+    let source = opened_by(&place, move |place| {
+        assert!(has_panicked.swap(true, Ordering::Relaxed), "the first time");
+        if !has_failed.swap(true, Ordering::Relaxed) {
+            return Err(Error::corrupt("chain", 0, "a store", "another file"));
+        }
+        open(place)
+    });
+    let world = World::showing(folder, commits, vec![source], Vec::new(), Limits::default());
+    let kinds: Vec<_> = (0..2)
+        .map(|_| {
+            let answer = world.get("/api/commits");
+            assert_eq!(answer.status, 500);
+            answer.json()["error"]["kind"].clone()
+        })
+        .collect();
+    assert_eq!(kinds, ["Panicked", "Corrupt"]);
+    assert_eq!(world.json("/api/commits")["all"], 3);
+}
+
+#[test]
+fn any_branch_can_be_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("chain");
+    let mut store = Store::open_or_create(&place, Options::default()).unwrap();
+    let names: [&[u8]; 4] = [b"last", b"a,b", b"\xff\x00", b"branch:a"];
+    let mut tree = store.empty_tree();
+    let commits: Vec<_> = names
+        .iter()
+        .map(|name| {
+            tree.add(&["name"], name).unwrap();
+            let hash = store.commit(&mut tree, &CommitInfo::default()).unwrap();
+            store.set_branch(name, &hash).unwrap();
+            to_text(&hash)
+        })
+        .collect();
+    drop(tree);
+    store.close().unwrap();
+    let source = opened_by(&place, open);
+    let world =
+        World::showing(folder, commits.clone(), vec![source], Vec::new(), Limits::default());
+    let of = |name: &str| world.json(&format!("/api/tree?commit={name}"))["commit"].clone();
+    assert_eq!(of("last"), commits[3], "the newest");
+    assert_eq!(of("branch:last"), commits[0]);
+    assert_eq!(of("branch:a,b"), commits[1]);
+    assert_eq!(of("branch-hex:ff00"), commits[2]);
+    assert_eq!(of("branch:branch:a"), commits[3]);
+    let shared = world.json("/api/sharing?commits=branch-hex:612c62,branch:last,branch-hex:FF00");
+    let shared: Vec<_> =
+        shared["commits"].as_array().unwrap().iter().map(|it| &it["hash"]).collect();
+    assert_eq!(shared, [&commits[1], &commits[0], &commits[2]]);
+    for (name, status) in [("branch:none", 404), ("branch-hex:f", 400), ("branch-hex:xx", 400)] {
+        assert_eq!(world.get(&format!("/api/tree?commit={name}")).status, status, "{name}");
+    }
+}

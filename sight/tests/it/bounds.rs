@@ -1,0 +1,155 @@
+//! What a replay holds of a trace that lets go of nothing, what it joins, and what it says of trees that were not told whole.
+
+use std::sync::Arc;
+
+use varvite::context::{Options, Store};
+use varvite::disk::Disk;
+use varvite::disk::memory::MemoryDisk;
+use varvite::trace::{Action, Answer, Argument, Call, KeyUpdate, Recorder, Trace};
+use varvite::{Batch, Kind, Log, MergeOperator, Session, SessionOptions, TableOptions};
+use varvite_sight::trace::Replay;
+use varvite_sight::trace::irmin::ToRows;
+
+fn call(action: Action, arguments: Vec<Argument>, answer: Answer) -> Call {
+    Call { action, start_ns: 0, duration_ns: 0, thread: 0, depth: 0, arguments, answer }
+}
+
+fn on_a_store() -> Replay {
+    let store = Store::create(MemoryDisk::seeded(1), Options::default()).unwrap();
+    let session = Session::create(MemoryDisk::seeded(2), SessionOptions::default()).unwrap();
+    Replay::new(Some(store), Some(session), TableOptions::default(), || 0)
+}
+
+/// A frame of a few bytes a call makes a tree that takes half a kilobyte.
+#[test]
+fn a_replay_holds_no_more_than_it_may() {
+    let mut replay = on_a_store().holds(1 << 20);
+    let mut ended = None;
+    for handle in 1..10_000 {
+        let made = call(Action::EmptyTree, Vec::new(), Answer::Handle(handle));
+        if let Err(error) = replay.call(&made) {
+            ended = Some((handle, error));
+            break;
+        }
+    }
+    let (handle, error) = ended.expect("it ends");
+    assert!((1_000..3_000).contains(&handle), "{handle}");
+    assert_eq!(error.kind(), Kind::Invalid);
+    assert!(error.detail().contains("empty_tree") && error.detail().contains("1 MiB"), "{error}");
+    // One that lets go of what it has goes on.
+    let mut replay = on_a_store().holds(1 << 20);
+    for handle in 1..10_000 {
+        replay.call(&call(Action::EmptyTree, Vec::new(), Answer::Handle(handle))).unwrap();
+        let of = Argument::Handle(handle);
+        replay.call(&call(Action::Release, vec![of], Answer::Nothing)).unwrap();
+    }
+    // What is written to a tree counts, and where it is.
+    let mut replay = on_a_store().holds(1 << 20);
+    replay.call(&call(Action::EmptyTree, Vec::new(), Answer::Handle(1))).unwrap();
+    let error = (0..10_000).find_map(|number| {
+        let path = Argument::Path(vec![format!("n{number}").into_bytes()]);
+        let arguments = vec![Argument::Handle(1), path, Argument::Bytes(vec![0; 600])];
+        replay.call(&call(Action::Add, arguments, Answer::Nothing)).err()
+    });
+    let error = error.expect("it ends");
+    assert!(error.detail().contains("add n10"), "{error}");
+}
+
+/// The release of a draft that was committed stands within the commit, and is not run.
+#[test]
+fn drafts_that_were_committed_are_let_go_of() {
+    let mut replay = on_a_store().holds(1 << 20);
+    let name = Argument::Bytes(b"t".to_vec());
+    replay.call(&call(Action::OpenTable, vec![name], Answer::Handle(1))).unwrap();
+    for number in 2..2_000 {
+        let begun = call(Action::Draft, vec![Argument::Handle(1)], Answer::Handle(number));
+        replay.call(&begun).unwrap();
+        let updates = vec![KeyUpdate::Insert(b"k".to_vec(), vec![7; 1_000])];
+        let written = vec![Argument::Handle(number), Argument::Updates(updates.clone())];
+        replay.call(&call(Action::Write, written, Answer::Nothing)).unwrap();
+        let mut released = call(Action::Release, vec![Argument::Handle(number)], Answer::Nothing);
+        released.depth = 1;
+        replay.call(&released).unwrap();
+        let committed = vec![Argument::Handle(1), Argument::Updates(updates)];
+        replay.call(&call(Action::Update, committed, Answer::Nothing)).unwrap();
+    }
+    assert_eq!(replay.outcome().mismatches, 0);
+}
+
+/// A trace does not say which operator a table has: whoever replays it does.
+#[test]
+fn upserts_are_joined_by_the_operator_that_the_replay_is_given() {
+    for log in [Log::None, Log::Written] {
+        let traces = MemoryDisk::seeded(7);
+        let disk = Arc::clone(&traces) as Arc<dyn Disk>;
+        let recorder = Recorder::create(&disk, "t", || 0).unwrap();
+        let with = |recorder| SessionOptions { log, recorder, ..SessionOptions::default() };
+        let session = Session::create(MemoryDisk::seeded(1), with(Some(recorder.clone()))).unwrap();
+        let made = |operator| TableOptions { operator, ..TableOptions::default() };
+        let mut sums = session.create_table("sums", made(Some(MergeOperator::add_u64()))).unwrap();
+        let mut logs = session.create_table("logs", made(Some(MergeOperator::append()))).unwrap();
+        for _ in 0..3 {
+            sums.update(Batch::new().upsert(b"k", &7_u64.to_le_bytes())).unwrap();
+            logs.update(Batch::new().upsert(b"k", b"x")).unwrap();
+        }
+        assert_eq!(sums.get(b"k").unwrap(), Some(21_u64.to_le_bytes().to_vec()));
+        assert_eq!(logs.get(b"k").unwrap(), Some(b"xxx".to_vec()));
+        drop((sums, logs, session));
+        recorder.finish().unwrap();
+        let replayed = |operators| {
+            let own = Session::create(MemoryDisk::seeded(2), with(None)).unwrap();
+            let replay = Replay::new(None, Some(own), TableOptions::default(), || 0);
+            let mut replay = replay.joins(operators);
+            let mut trace = Trace::open(&*traces, "t").unwrap();
+            while let Some(call) = trace.next_call().unwrap() {
+                replay.call(&call).unwrap();
+            }
+            replay.outcome().mismatches
+        };
+        let sums = || (Some("sums".to_owned()), MergeOperator::add_u64());
+        assert_eq!(replayed(vec![sums(), (None, MergeOperator::append())]), 0);
+        assert!(replayed(vec![sums()]) > 0 && replayed(Vec::new()) > 0);
+    }
+}
+
+/// What was told of it is there, and the first mismatch says that it may be for what was not.
+#[test]
+fn a_tree_that_was_not_told_whole_is_no_mismatch_by_itself() {
+    let entries =
+        |name: &str| Argument::Entries(vec![(vec![name.as_bytes().to_vec()], b"1".to_vec())]);
+    let of = || Argument::Handle(5);
+    let given = [
+        call(Action::Given, vec![of(), entries("a")], Answer::Nothing),
+        call(Action::Given, vec![of(), entries("b")], Answer::Failed),
+    ];
+    let mut replay = on_a_store();
+    for call in &given {
+        replay.call(call).unwrap();
+    }
+    assert_eq!(replay.outcome().mismatches, 0);
+    for name in ["a", "b"] {
+        let path = Argument::Path(vec![name.as_bytes().to_vec()]);
+        replay.call(&call(Action::Mem, vec![of(), path], Answer::Flag(true))).unwrap();
+    }
+    assert_eq!(replay.outcome().mismatches, 0);
+    replay.call(&call(Action::Hash, vec![of()], Answer::Hash([7; 32]))).unwrap();
+    let outcome = replay.outcome();
+    let first = outcome.first_mismatch.unwrap();
+    assert!(outcome.mismatches == 1 && first.contains("not have whole"), "{first}");
+    // Rows have what was told, and leave out what is on a tree that is another.
+    let mut to = ToRows::default();
+    let mut rows: Vec<_> = given.iter().flat_map(|call| to.rows(call)).collect();
+    let path = Argument::Path(vec![b"c".to_vec()]);
+    rows.extend(to.rows(&call(
+        Action::Add,
+        vec![of(), path, Argument::Bytes(Vec::new())],
+        Answer::Nothing,
+    )));
+    rows.extend(to.end());
+    assert_eq!((rows.len(), to.left_out.calls(), to.left_out.following), (2, 2, 1), "{rows:?}");
+    // One within a call is that one's.
+    let mut within = given[0].clone();
+    within.depth = 1;
+    let mut to = ToRows::default();
+    assert!(to.rows(&within).is_empty() && to.end().is_empty());
+}
