@@ -129,6 +129,9 @@ fn flag_tip(error: &clap::Error, program: &clap::Command, name: &str) -> Option<
     is_of_tables.then(|| format!("{} has `--prefix`, `--first` and `--last`", advice::SCAN))
 }
 
+/// What numbers are called elsewhere.
+const NUMBERS: [&str; 7] = ["u64", "i64", "int", "integer", "number", "le", "u64_le"];
+
 /// What somebody means by a value that a flag does not take.
 fn value_tip(error: &clap::Error) -> Option<String> {
     let text = |kind| match error.get(kind) {
@@ -136,7 +139,6 @@ fn value_tip(error: &clap::Error) -> Option<String> {
         _ => None,
     };
     let is_view = text(ContextKind::InvalidArg)?.starts_with("--as ");
-    const NUMBERS: [&str; 7] = ["u64", "i64", "int", "integer", "number", "le", "u64_le"];
     let typed = text(ContextKind::InvalidValue)?;
     (is_view && NUMBERS.contains(&&*typed)).then(|| {
         "u64le is a number of 8 bytes, the least first, as tables have that add; u64be has the greatest first".to_owned()

@@ -49,7 +49,7 @@ fn all_tables_of_a_store_are_dumped_and_loaded_in_every_form() {
                 one.error(2, &["there is a table empty already"]);
                 // The operator came with it.
                 let more = "\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00";
-                run(folder, &format!("table put {new} sums n {more} --operator add-u64")).yes();
+                run(folder, &format!("table put {new} sums n {more} --upsert")).yes();
                 let sum = run(folder, &format!("table get {new} sums n --as u64le")).yes();
                 assert_eq!(sum, "8\n", "{line}");
             }

@@ -7,7 +7,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use crate::binary::run;
-use crate::exits::flip;
+use crate::exits::{World, damage_pages, flip};
 
 /// What each commit holds, by its hash, and the branches.
 fn all(folder: &Path, store: &str, lower: &str) -> (BTreeMap<String, String>, String) {
@@ -71,4 +71,20 @@ fn a_repair_tells_damage_from_loss() {
         }
     }
     assert!(kept > 2 && lost > 5, "{kept} {lost}");
+}
+
+/// Keys at the edge of a range have to be read.
+#[test]
+fn a_range_that_ends_within_damage_says_what_can_be_done() {
+    let world = World::new();
+    damage_pages(&world);
+    let line = "table delete-range STORE t --last k00100";
+    let (code, said) = world.run(line);
+    assert_eq!(code, 3, "{said}");
+    for part in ["nothing is deleted", "--all", "varvite repair ", " OUT makes a new store"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(world.run("table get STORE t k04999").0, 0);
+    let (code, said) = world.run("table delete-range STORE t --all");
+    assert_eq!(code, 0, "{said}");
 }

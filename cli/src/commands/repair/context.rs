@@ -104,7 +104,10 @@ fn report(found: RepairedContext) -> Report {
         whole: found.is_whole(),
         all_kept: found.lost.is_empty()
             && found.lost_branches.is_empty()
-            && !found.branches_may_be_older,
+            && !found.branches_may_be_older
+            && found.missing.is_empty()
+            // Chunks alone do not say which branches there were.
+            && (found.branches > 0 || found.damage.is_empty()),
         commits: found.commits,
         last_commit: found.last_commit.map(|commit| text(&commit)),
         branches: found.branches,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
-use varvite::{Error, MergeOperator, Table};
+use varvite::{Error, MergeOperator, Result, Table};
 
 use super::from::Moment;
 use super::read::{ENTRY, entry, or_skip};
@@ -62,20 +62,27 @@ type Out = io::BufWriter<StdoutLock<'static>>;
 
 /// Runs `dump`.
 pub fn dump(arguments: &Dump) -> Outcome {
-    if arguments.binary && records::output() != Output::Table {
-        let detail = "with --binary a dump is bytes, which no other format has: leave --format out, or --binary";
-        return Err(Error::invalid(detail).into());
-    }
     let Some(name) = &arguments.table else { return dump_all(arguments) };
     let (_session, table) = arguments.moment.open(&arguments.store, name)?;
+    expect_room_for_bytes(arguments)?;
     records::columns(&ENTRY)?;
     let mut out = io::BufWriter::with_capacity(256 << 10, print::out());
     let is_whole = dump_one(arguments, &table, &mut out, None)?;
     Ok(Verdict::sound(is_whole))
 }
 
+/// `Invalid` where bytes are asked for in a format that has none.
+fn expect_room_for_bytes(arguments: &Dump) -> Result<()> {
+    if arguments.binary && records::output() != Output::Table {
+        let detail = "with --binary a dump is bytes, which no other format has: leave --format out, or --binary";
+        return Err(Error::invalid(detail));
+    }
+    Ok(())
+}
+
 fn dump_all(arguments: &Dump) -> Outcome {
     let (_session, tables) = arguments.moment.open_all(&arguments.store)?;
+    expect_room_for_bytes(arguments)?;
     let before = ["table", "what", "operator"];
     records::columns(&before.into_iter().chain(ENTRY).collect::<Vec<_>>())?;
     let mut out = io::BufWriter::with_capacity(256 << 10, print::out());
@@ -112,7 +119,7 @@ fn dump_one(
     table: &Table,
     out: &mut Out,
     among: Option<&str>,
-) -> Result<bool, Failure> {
+) -> std::result::Result<bool, Failure> {
     let notation = Notation::new(arguments.hex);
     let skips = arguments.skip_damaged;
     let named = |error: Error| match among {

@@ -64,10 +64,10 @@ pub struct Arguments {
     /// Make every table of this dump of all tables, which `dump` prints without the name of one; `-` for standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["table", "file", "into", "operator", "key_column", "value_column"])]
     all: Option<PathBuf>,
-    /// What a CSV calls its column of keys [default: key, or key_hex]
+    /// What a CSV calls its column of keys [default: key, or that of `dump`]
     #[arg(long, value_name = "NAME")]
     key_column: Option<String>,
-    /// What a CSV calls its column of values [default: value, or value_hex]
+    /// What a CSV calls its column of values [default: value, or that of `dump`]
     #[arg(long, value_name = "NAME")]
     value_column: Option<String>,
 }

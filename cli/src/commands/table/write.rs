@@ -12,7 +12,7 @@ use varvite::{Batch, Error, Kind, Result, Table};
 use super::change::{Base, Change, Making};
 use super::load::{Filling, check_number};
 use super::range::{KeyBound, KeyRange, as_slice, bounds};
-use crate::advice::{DELETE_RANGE, typed};
+use crate::advice;
 use crate::exit::{Outcome, Verdict};
 use crate::input;
 use crate::print::{self, Format, records};
@@ -335,9 +335,8 @@ fn around_damage(error: Error, arguments: &DeleteRange) -> Error {
     Error::new(
         Kind::Corrupt,
         format!(
-            "{what}; nothing is deleted: a range that takes in all keys of that file deletes it unread, as {DELETE_RANGE} with \
-             --all does, and `varvite repair {} OUT --skip-damaged` makes a store without it",
-            typed(&arguments.store)
+            "{what}; nothing is deleted: a range that takes in all keys of that file deletes it unread, as --all does; {}",
+            advice::repair(&arguments.store)
         ),
     )
 }
