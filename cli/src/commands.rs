@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::exit::{self, Outcome};
 use crate::print::{Output, records};
 use crate::store::context::Folder;
-use crate::{progress, words};
+use crate::{print, progress, words};
 
 mod backup;
 mod bench;
@@ -155,8 +155,10 @@ fn run_words(words: &[OsString], name: String, otherwise: Output) -> u8 {
             code
         }
         Err(error) if !error.use_stderr() => {
+            let face = words.get(1).and_then(|face| face.to_str()).unwrap_or_default();
+            let text = words::as_in_shell(&error.render().to_string(), face);
             // There is nobody to be told that the output is closed.
-            let _ = error.print();
+            let _ = print::line(text.trim_end());
             0
         }
         Err(error) => {

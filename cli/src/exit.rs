@@ -116,14 +116,14 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// `verdict`, or what kept the recording of the load from being whole, which does not take its result away: it is said, and
-/// the exit code is 2.
+/// `verdict` with what kept the recording of the load from being whole, which does not take its result away: it is said, and
+/// the exit code is 2 where there is nothing else to say. An answer that was wrong is more than a recording.
 pub fn recorded(outcome: Result<(), Error>, verdict: Verdict) -> Verdict {
     let Err(error) = outcome else { return verdict };
     let error = Failure::from(error).error();
     complain!("error: {}", print::without_control(&error.to_string()));
     records::beside(&records::kind(error.kind()), &error.to_string());
-    Verdict::Failed
+    if verdict == Verdict::Yes { Verdict::Failed } else { verdict }
 }
 
 /// The result of a command.
@@ -186,7 +186,11 @@ fn told(outcome: Outcome) -> u8 {
 pub fn refused(mut error: clap::Error, tip: Option<&str>, shell: Option<&str>) -> u8 {
     if tip.is_some() || words::is_far(&error) {
         // Words that look alike are less than what is known to be meant, or than nothing.
-        for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg] {
+        for kind in [
+            ContextKind::SuggestedSubcommand,
+            ContextKind::SuggestedArg,
+            ContextKind::SuggestedValue,
+        ] {
             error.remove(kind);
         }
         error.remove(ContextKind::Suggested);
@@ -197,11 +201,8 @@ pub fn refused(mut error: clap::Error, tip: Option<&str>, shell: Option<&str>) -
     match shell {
         // There is nobody to be told that standard error is closed.
         None => drop(error.print()),
-        // There a line has neither the program nor the store.
         Some(face) => {
-            let text = error.render().to_string();
-            let text = text.replace(&format!("varvite {face} "), "").replace("<STORE> ", "");
-            complain!("{}", text.trim_end());
+            complain!("{}", words::as_in_shell(&error.render().to_string(), face).trim_end());
         }
     }
     if let Some(tip) = tip {
@@ -214,6 +215,13 @@ pub fn refused(mut error: clap::Error, tip: Option<&str>, shell: Option<&str>) -
     let message = message.strip_prefix("error: ").unwrap_or(&message);
     let message = tip.map_or_else(|| message.to_owned(), |tip| format!("{message}; {tip}"));
     let _ = records::finish(USAGE, Some(("usage", &*message)));
+    USAGE
+}
+
+/// Says that a line of a shell is in another language than its own, and what is meant.
+pub fn not_spoken(what: &str, tip: &str) -> u8 {
+    complain!("error: {what}\n\n  tip: {tip}");
+    let _ = records::finish(USAGE, Some(("usage", &*format!("{what}; {tip}"))));
     USAGE
 }
 
@@ -231,6 +239,16 @@ mod tests {
             };
             assert_eq!(code(kind), expected, "{kind}");
         }
+    }
+
+    #[test]
+    fn a_recording_that_failed_hides_no_answer() {
+        let failed = || Err(Error::invalid("the disk is full"));
+        assert_eq!(recorded(failed(), Verdict::Yes), Verdict::Failed);
+        for verdict in [Verdict::No, Verdict::Damaged] {
+            assert_eq!(recorded(failed(), verdict), verdict);
+        }
+        assert_eq!(recorded(Ok(()), Verdict::No), Verdict::No);
     }
 
     #[test]

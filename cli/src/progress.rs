@@ -48,6 +48,11 @@ pub fn warn(warning: &str) {
     }
 }
 
+/// Says each of them on standard error.
+pub fn warn_of(warnings: impl IntoIterator<Item = String>) {
+    warnings.into_iter().for_each(|warning| warn(&warning));
+}
+
 /// What a bar counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {

@@ -11,7 +11,7 @@ use crate::advice;
 const PROGRAM: &str = "varvite";
 
 /// Words of other programs, without a dot before them, and the command that does so here.
-const KNOWN: [(&[&str], &str); 13] = [
+const KNOWN: [(&[&str], &str); 12] = [
     (&["open", "connect", "use", "sqlite3", "cli", "repl"], advice::TABLE_SHELL),
     (&["databases", "schema", "show", "describe"], advice::LIST),
     (&["select", "query", "find", "where", "keys", "range", "iter"], advice::SCAN),
@@ -20,10 +20,9 @@ const KNOWN: [(&[&str], &str); 13] = [
     (&["import", "copy", "restore-dump"], advice::LOAD),
     (&["read", "export"], advice::DUMP),
     (&["pragma", "integrity_check", "verify", "fsck", "analyze"], advice::CHECK),
-    (&["vacuum", "compact", "optimize", "flush", "reindex"], advice::MERGE_STATUS),
+    (ROOM, advice::MERGE_STATUS),
     (PAUSES, advice::MERGE_FINISH),
     (&["dbinfo", "stats", "status", "size"], advice::INFO),
-    (&["save", "clone"], advice::BACKUP),
     (&["recover", "salvage"], advice::REPAIR),
 ];
 
@@ -45,6 +44,7 @@ const KNOWN_OF_CONTEXTS: [(&[&str], &str); 14] = [
     (&["dbinfo", "stats", "status", "size"], advice::INFO),
 ];
 
+const ROOM: &[&str] = &["vacuum", "compact", "optimize", "flush", "reindex"];
 const PAUSES: &[&str] = &["pause", "stop", "suspend"];
 
 /// A flag of other programs.
@@ -129,6 +129,22 @@ fn flag_tip(error: &clap::Error, program: &clap::Command, name: &str) -> Option<
     is_of_tables.then(|| format!("{} has `--prefix`, `--first` and `--last`", advice::SCAN))
 }
 
+/// What numbers are called elsewhere.
+const NUMBERS: [&str; 7] = ["u64", "i64", "int", "integer", "number", "le", "u64_le"];
+
+/// What somebody means by a value that a flag does not take.
+fn value_tip(error: &clap::Error) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.to_lowercase()),
+        _ => None,
+    };
+    let is_view = text(ContextKind::InvalidArg)?.starts_with("--as ");
+    let typed = text(ContextKind::InvalidValue)?;
+    (is_view && NUMBERS.contains(&&*typed)).then(|| {
+        "u64le is a number of 8 bytes, the least first, as tables have that add; u64be has the greatest first".to_owned()
+    })
+}
+
 /// The same in a shell of the face of `words`, where its commands are typed alone.
 pub fn tip_in_shell(
     error: &clap::Error,
@@ -138,7 +154,41 @@ pub fn tip_in_shell(
 ) -> Option<String> {
     let face = words.get(1).and_then(|face| face.to_str()).unwrap_or_default();
     let tip = tip(error, program, name, |_| None);
-    tip.map(|tip| tip.replace(&format!("`{PROGRAM} {face} "), "`"))
+    tip.map(|tip| {
+        // Of a command of the face, which has the store already.
+        let mut parts: Vec<String> = tip.split('`').map(str::to_owned).collect();
+        for command in parts.iter_mut().skip(1).step_by(2) {
+            if let Some(rest) = command.strip_prefix(&format!("{PROGRAM} {face} ")) {
+                *command = rest.replace(" STORE ", " ");
+            }
+        }
+        parts.join("`")
+    })
+}
+
+/// A text of the argument parser as it is meant in a shell of `face`, where a line has neither the program nor the store.
+pub fn as_in_shell(text: &str, face: &str) -> String {
+    let program = format!("{PROGRAM} {face} ");
+    let any = format!("Usage: {program}[OPTIONS] <COMMAND>\n");
+    let text = match text.split_once(&any) {
+        Some((before, behind)) => {
+            let behind = behind.replace("try '--help'", "try 'help'");
+            format!("{before}Usage: <COMMAND> [ARGUMENTS]...\n{behind}")
+        }
+        None => text.to_owned(),
+    };
+    // Of the arguments that a command explains, the store stands in a paragraph of its own, or in a line.
+    let mut lines = text.split_inclusive('\n').peekable();
+    let mut kept = String::new();
+    while let Some(line) = lines.next() {
+        if !line.starts_with("  <STORE>") {
+            kept.push_str(line);
+            continue;
+        }
+        while lines.next_if(|line| line.starts_with("          ")).is_some() {}
+        lines.next_if(|line| line.trim().is_empty());
+    }
+    kept.replace(&program, "").replace("<STORE> ", "")
 }
 
 /// The command that somebody means who typed what there is not, behind the command called `name`; `store_of` finds the
@@ -151,6 +201,9 @@ pub fn tip(
 ) -> Option<String> {
     if error.kind() == ErrorKind::UnknownArgument {
         return flag_tip(error, program, name);
+    }
+    if error.kind() == ErrorKind::InvalidValue {
+        return value_tip(error);
     }
     if error.kind() == ErrorKind::MissingRequiredArgument {
         let missing = error.get(ContextKind::InvalidArg);
@@ -183,7 +236,7 @@ pub fn tip(
         return Some(format!("nothing is there: {} with --create makes a store", advice::CREATE));
     }
     let word = typed.strip_prefix('.').unwrap_or(typed).to_lowercase();
-    if let Some(said) = said(&word, typed.starts_with('.')) {
+    if let Some(said) = said(&word, typed.starts_with('.'), name) {
         return Some(said);
     }
     if let Some(tip) = family_tip(program, name, &word) {
@@ -257,8 +310,15 @@ fn context_tip(program: &clap::Command, name: &str, word: &str) -> Option<String
 }
 
 /// What is said of a word that no command stands for here.
-fn said(word: &str, has_dot: bool) -> Option<String> {
+fn said(word: &str, has_dot: bool, name: &str) -> Option<String> {
+    let is_of_contexts = name.split(' ').next() == Some("context");
     Some(match word {
+        "backup" | "save" | "clone" if !is_of_contexts => format!(
+            "{} does that for live tables, and {} for a snapshot",
+            with_arguments(advice::BACKUP, "STORE FOLDER"),
+            // In a shell the store is known.
+            with_arguments(advice::EXPORT, "STORE NAME FOLDER")
+        ),
         "mode" | "headers" | "separator" => {
             "`--format` behind a command says how results are printed: table, json, jsonl or csv"
                 .to_owned()
@@ -280,11 +340,24 @@ fn said(word: &str, has_dot: bool) -> Option<String> {
     })
 }
 
+/// A command with what stands behind it.
+fn with_arguments(command: &str, arguments: &str) -> String {
+    format!("{} {arguments}`", command.trim_end_matches('`'))
+}
+
 /// What does here what `word` does elsewhere.
 fn known_tip(word: &str, command: &str) -> String {
     if PAUSES.contains(&word) {
         return format!(
             "nothing merges between two commands; a union rests where {command} with --most ended"
+        );
+    }
+    if ROOM.contains(&word) {
+        return format!(
+            "merges give back the room of what was deleted or replaced, paid by later updates: {command} shows them; {} \
+             and {} give back that of a snapshot and of a table",
+            advice::SNAPSHOT_DELETE,
+            advice::DROP
         );
     }
     format!("{command} does that here")

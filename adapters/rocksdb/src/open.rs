@@ -83,6 +83,20 @@ fn open_families(
     Ok(families)
 }
 
+/// Descriptors of column families of which only the names are given.
+fn with_usual_options<N: AsRef<str>>(
+    names: impl IntoIterator<Item = N>,
+) -> impl Iterator<Item = ColumnFamilyDescriptor> {
+    with_options(names.into_iter().map(|name| (name, Options::default())))
+}
+
+/// The same of those that have options of their own.
+fn with_options<N: AsRef<str>>(
+    cfs: impl IntoIterator<Item = (N, Options)>,
+) -> impl Iterator<Item = ColumnFamilyDescriptor> {
+    cfs.into_iter().map(|(name, options)| ColumnFamilyDescriptor::new(name.as_ref(), options))
+}
+
 impl<T: ThreadMode, D: DBInner> Database<T, D> {
     fn open_way(
         options: &Options,
@@ -119,9 +133,7 @@ impl<T: ThreadMode, D: DBInner> Database<T, D> {
         I: IntoIterator<Item = N>,
         N: AsRef<str>,
     {
-        let cfs = cfs.into_iter();
-        let cfs = cfs.map(|it| ColumnFamilyDescriptor::new(it.as_ref(), Options::default()));
-        Self::open_cf_descriptors(options, path, cfs)
+        Self::open_cf_descriptors(options, path, with_usual_options(cfs))
     }
 
     /// The same, with options of each.
@@ -131,9 +143,7 @@ impl<T: ThreadMode, D: DBInner> Database<T, D> {
         I: IntoIterator<Item = (N, Options)>,
         N: AsRef<str>,
     {
-        let cfs = cfs.into_iter();
-        let cfs = cfs.map(|(name, options)| ColumnFamilyDescriptor::new(name.as_ref(), options));
-        Self::open_cf_descriptors(options, path, cfs)
+        Self::open_cf_descriptors(options, path, with_options(cfs))
     }
 
     /// The same, with a descriptor of each.
@@ -191,8 +201,7 @@ impl<T: ThreadMode> Database<T, DBWithThreadModeInner> {
         I: IntoIterator<Item = N>,
         N: AsRef<str>,
     {
-        let cfs = cfs.into_iter();
-        let cfs = cfs.map(|it| ColumnFamilyDescriptor::new(it.as_ref(), Options::default()));
+        let cfs = with_usual_options(cfs);
         Self::open_cf_descriptors_read_only(options, path, cfs, error_if_log_file_exists)
     }
 
@@ -208,8 +217,7 @@ impl<T: ThreadMode> Database<T, DBWithThreadModeInner> {
         I: IntoIterator<Item = (N, Options)>,
         N: AsRef<str>,
     {
-        let cfs = cfs.into_iter();
-        let cfs = cfs.map(|(name, options)| ColumnFamilyDescriptor::new(name.as_ref(), options));
+        let cfs = with_options(cfs);
         Self::open_cf_descriptors_read_only(options, path, cfs, error_if_log_file_exists)
     }
 

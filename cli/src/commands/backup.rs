@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use varvite::disk::Disk;
-use varvite::{BackedUp, Error, SessionOptions, Verify};
+use varvite::{BackedUp, Error, Result, Session, SessionOptions, Verify};
 
-use crate::advice::EXPORT;
+use crate::advice::{EXPORT, typed, word};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::store::folder::{self, Target};
@@ -42,11 +42,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let session = tables::open_read_only(&arguments.dir, SessionOptions::default())?;
     // Before a folder is made for nothing.
     if session.live_tables()?.is_empty() {
-        return Err(Error::missing(format!(
-            "{} has no live tables to back up; snapshots travel by {EXPORT}",
-            arguments.dir.display()
-        ))
-        .into());
+        return Err(no_live_tables(&session, arguments)?.into());
     }
     folder::apart(&arguments.dir, &arguments.out)?;
     let (made, disk) = Target::create(&arguments.out)?;
@@ -60,6 +56,30 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             Err(error.into())
         }
     }
+}
+
+/// What to do where there is nothing but snapshots.
+fn no_live_tables(session: &Session, arguments: &Arguments) -> Result<Error> {
+    let snapshots = session.list_snapshots()?;
+    let newest = tables::heads(session)?.pop().map(|(_, name)| name);
+    let names: Vec<&str> = snapshots.iter().map(|snapshot| snapshot.name.as_str()).collect();
+    let name = match (newest.as_deref(), &names[..]) {
+        (Some(newest), _) => newest,
+        (None, [only]) => only,
+        _ => "NAME",
+    };
+    let how = match names.len() {
+        0 => "nor a snapshot".to_owned(),
+        _ => format!(
+            "only snapshots: {} {} {} {}` exports one",
+            EXPORT.trim_end_matches('`'),
+            typed(&arguments.dir),
+            word(name),
+            typed(&arguments.out)
+        ),
+    };
+    let dir = arguments.dir.display();
+    Ok(Error::missing(format!("{dir} has no live tables to back up, {how}")))
 }
 
 fn done(backed_up: &BackedUp, format: Format) -> Outcome {

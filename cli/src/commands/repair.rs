@@ -22,7 +22,7 @@ use crate::store::folder::{self, Target};
 ///
 /// The damaged store stays as it is; nobody may write to it meanwhile. Kept are snapshots and live
 /// tables whose files are sound, and the log up to its first bad record; of a context the commits that are
-/// whole. Exit code 3 when something was lost.
+/// whole. Exit code 3 when something was lost, or a context was damaged, also where all of it was kept.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Folder of the damaged store

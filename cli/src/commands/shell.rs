@@ -3,6 +3,8 @@
 //! A line is what stands behind `varvite table`, without the store: `get colours apple`. Each opens the store
 //! anew, so that it sees what other processes do and keeps nothing from them.
 
+mod sql;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -19,7 +21,7 @@ use varvite::{Error, Result, SessionOptions, Verify};
 
 use super::table::state::State;
 use crate::advice;
-use crate::exit::{Outcome, Verdict};
+use crate::exit::{self, Outcome, Verdict};
 use crate::input;
 use crate::print::Output;
 use crate::print::records;
@@ -178,6 +180,11 @@ impl Lines<'_> {
             Some("shell") => words = vec!["-h".to_owned()],
             Some("help") if words.len() == 1 => words = vec!["-h".to_owned()],
             Some(_) => {}
+        }
+        let meant = if self.face == Face::Table { sql::meant(&words) } else { None };
+        if let Some(command) = meant {
+            records::begin(self.output, format!("{} shell", self.face.name()));
+            return Some(exit::not_spoken(sql::NOT_SPOKEN, &command));
         }
         let commands = self.program.of(self.face);
         let first = flags_before(&words);

@@ -6,6 +6,7 @@
 mod change;
 mod count;
 mod diff;
+mod dump;
 mod follow;
 mod from;
 mod load;
@@ -42,7 +43,7 @@ pub enum Command {
     Union(union::Arguments),
     Scan(read::Scan),
     Stat(stat::Arguments),
-    Dump(read::Dump),
+    Dump(dump::Dump),
     Diff(diff::Arguments),
     #[command(visible_aliases = ["ls", "tables"])]
     List(state::List),
@@ -70,7 +71,7 @@ pub fn run(command: Command, format: Format) -> Outcome {
         Command::Union(arguments) => union::run(&arguments, format),
         Command::Scan(arguments) => read::scan(&arguments, format),
         Command::Stat(arguments) => stat::run(&arguments, format),
-        Command::Dump(arguments) => read::dump(&arguments),
+        Command::Dump(arguments) => dump::dump(&arguments),
         Command::Diff(arguments) => diff::run(&arguments, format),
         Command::List(arguments) => state::list(&arguments, format),
         Command::Create(arguments) => state::create(&arguments, format),

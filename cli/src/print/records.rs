@@ -76,6 +76,8 @@ struct State {
     are_of_result: bool,
     /// Whether the line of their names is out.
     has_header: bool,
+    /// An error that does not take the place of the result, with its kind: it is in its envelope.
+    beside: Option<(String, String)>,
 }
 
 /// Says how the next command prints, and which it is.
@@ -114,6 +116,7 @@ fn state<T>(action: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         columns: Vec::new(),
         are_of_result: false,
         has_header: false,
+        beside: None,
     }))
 }
 
@@ -212,20 +215,16 @@ fn status(exit_code: u8) -> &'static str {
 
 fn envelope(exit_code: u8) -> Value {
     let command = setting().as_ref().map_or(String::new(), |(_, command)| command.clone());
-    let mut envelope = json!({ "version": VERSION, "command": command, "status": status(exit_code), "exit_code": exit_code });
-    if let Some((kind, message)) = BESIDE.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        envelope["error"] = json!({ "kind": kind, "message": message });
-    }
-    envelope
+    json!({ "version": VERSION, "command": command, "status": status(exit_code), "exit_code": exit_code })
 }
-
-/// An error that does not take the place of the result: it is in its envelope.
-static BESIDE: Mutex<Option<(String, String)>> = Mutex::new(None);
 
 /// Has the result of the command say an error too.
 pub fn beside(kind: &str, message: &str) {
-    *BESIDE.lock().unwrap_or_else(PoisonError::into_inner) =
-        Some((kind.to_owned(), message.to_owned()));
+    // Nothing is written yet that could fail.
+    let _ = state(|state| {
+        state.beside = Some((kind.to_owned(), message.to_owned()));
+        Ok(())
+    });
 }
 
 /// The name of an error's kind.
@@ -328,7 +327,11 @@ impl State {
             }
             (Some(mut value), output) => {
                 if let Some(fields) = value.as_object_mut().filter(|_| self.has_envelope) {
-                    fields.insert("varvite".to_owned(), envelope(exit_code));
+                    let mut envelope = envelope(exit_code);
+                    if let Some((kind, message)) = self.beside.take() {
+                        envelope["error"] = json!({ "kind": kind, "message": message });
+                    }
+                    fields.insert("varvite".to_owned(), envelope);
                 }
                 if output == Output::Json { self.pretty(&value) } else { self.json_line(&value) }
             }
@@ -384,6 +387,18 @@ mod tests {
         exact(&mut value);
         let digits = "1000000000000000000000000000001";
         assert_eq!(value.to_string(), format!("[{{\"sum\":{digits},\"sum_text\":\"{digits}\"}}]"));
+    }
+
+    #[test]
+    fn what_was_said_beside_a_result_is_not_said_of_the_next() {
+        begin(Output::Table, "one".to_owned());
+        beside("io", "the disk is full");
+        let said = |state: &mut State| Ok(state.beside.clone());
+        let told = state(said).unwrap();
+        assert_eq!(told, Some(("io".to_owned(), "the disk is full".to_owned())));
+        finish(2, None).unwrap();
+        begin(Output::Json, "two".to_owned());
+        assert_eq!(state(said).unwrap(), None);
     }
 
     #[test]

@@ -48,9 +48,7 @@ pub struct Foreign {
 
 /// Closes a store that was written to, after what it has to warn of, such as files of others that it left alone.
 pub fn close(store: Store) -> Result<()> {
-    for warning in store.warnings().into_iter().filter(|_| !progress::is_quiet()) {
-        complain!("warning: {}", print::without_control(&warning));
-    }
+    progress::warn_of(store.warnings());
     store.close()
 }
 

@@ -17,7 +17,6 @@ use varvite::{
 
 use super::folder::{self, Target};
 use crate::advice::{CONTEXT_LOG, PUT, RESTORE, RESTORE_LIVE};
-use crate::print;
 use crate::progress;
 use crate::system::volume;
 use crate::text::joined;
@@ -36,10 +35,7 @@ pub fn open(folder: &Path, options: SessionOptions) -> Result<Session> {
 
 /// Says what there is to say of a store that was opened, or closed since, besides what was told before.
 pub fn warn_besides(session: &Session, told: &[String]) {
-    let warnings = session.warnings().into_iter().filter(|warning| !told.contains(warning));
-    for warning in warnings.filter(|_| !progress::is_quiet()) {
-        complain!("warning: {}", print::without_control(&warning));
-    }
+    progress::warn_of(session.warnings().into_iter().filter(|warning| !told.contains(warning)));
 }
 
 /// Opens the snapshots of the store in `folder`, which another process may be writing to.

@@ -8,6 +8,19 @@ use varvite::{Error, Kind, Result};
 use crate::input;
 use crate::text::Notation;
 
+/// What a dump of all tables has, in its order.
+pub enum Part<'a> {
+    /// A table begins, whose entries follow.
+    Table {
+        name: &'a str,
+        operator: Option<&'a str>,
+    },
+    Entry {
+        key: &'a [u8],
+        value: &'a [u8],
+    },
+}
+
 /// Bytes of a record at most: a quotation mark that is never closed takes no more memory than this.
 const RECORD_BYTES_MAX: usize = 256 << 20;
 
@@ -23,15 +36,50 @@ pub struct Columns {
 impl Columns {
     /// Those that the first line names; none when it is no such line.
     pub fn of(line: &[u8]) -> Option<Columns> {
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-        let names = fields(line).ok()?;
-        let place = |name: &[u8]| names.iter().position(|it| it.trim_ascii() == name);
+        let names = names(line)?;
+        let place = |name: &[u8]| place(&names, name);
         let found = |key: &[u8], value: &[u8], is_hex| {
             let (key, value) = (place(key)?, place(value)?);
             Some(Columns { key, value, count: names.len(), is_hex })
         };
         found(b"key_hex", b"value_hex", true).or_else(|| found(b"key", b"value", false))
     }
+
+    /// Those that are called `key` and `value`; none when the first line has not both.
+    pub fn called(line: &[u8], key: &str, value: &str) -> Option<Columns> {
+        let names = names(line)?;
+        let (key, value) = (place(&names, key.as_bytes())?, place(&names, value.as_bytes())?);
+        Some(Columns { key, value, count: names.len(), is_hex: false })
+    }
+}
+
+/// Where a dump of all tables has what an entry has, and of which table it is.
+pub struct TableColumns {
+    entry: Columns,
+    table: usize,
+    /// Whether a record is an entry or begins a table.
+    what: usize,
+    operator: usize,
+}
+
+impl TableColumns {
+    /// Those that the first line names; none when it is no such line.
+    pub fn of(line: &[u8]) -> Option<TableColumns> {
+        let names = names(line)?;
+        let [table, what, operator] =
+            [&b"table"[..], b"what", b"operator"].map(|name| place(&names, name));
+        let entry = Columns::of(line)?;
+        Some(TableColumns { entry, table: table?, what: what?, operator: operator? })
+    }
+}
+
+/// The names in a first line.
+fn names(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    fields(line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)).ok()
+}
+
+fn place(names: &[Vec<u8>], name: &[u8]) -> Option<usize> {
+    names.iter().position(|it| it.trim_ascii() == name)
 }
 
 /// The columns that a first line names which are no table's; none when it names none.
@@ -80,18 +128,84 @@ fn fields(record: &[u8]) -> std::result::Result<Vec<Vec<u8>>, &'static str> {
 /// the line.
 pub fn read(
     name: &str,
-    mut from: impl BufRead,
+    from: impl BufRead,
     columns: &Columns,
     notation: Notation,
     mut each: impl FnMut(&[u8], &[u8]) -> Result<()>,
 ) -> Result<u64> {
-    let notation = if columns.is_hex { Notation::new(true) } else { notation };
-    let (mut record, mut line, mut count) = (Vec::new(), 1_u64, 0);
+    let mut count = 0;
+    records(name, from, columns.count, |number, fields| {
+        count += 1;
+        let (key, value) = columns.entry((name, number), fields, notation)?;
+        each(&key, &value).map_err(|error| input::at_line((name, number), error))
+    })?;
+    Ok(count)
+}
+
+/// The same of a dump of all tables.
+pub fn read_tables(
+    name: &str,
+    from: impl BufRead,
+    columns: &TableColumns,
+    mut each: impl FnMut(Part<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut begun: Option<Vec<u8>> = None;
+    records(name, from, columns.entry.count, |number, fields| {
+        let at = (name, number);
+        let (table, what) = (&fields[columns.table], &fields[columns.what]);
+        let told = |done: Result<()>| done.map_err(|error| input::at_line(at, error));
+        if what == b"table" {
+            let called = text(at, table)?;
+            let operator = text(at, &fields[columns.operator])?;
+            begun = Some(table.clone());
+            let operator = Some(operator).filter(|operator| !operator.is_empty());
+            return told(each(Part::Table { name: called, operator }));
+        }
+        if what != b"entry" || begun.as_ref() != Some(table) {
+            let expected = "expected a record whose \"what\" is \"entry\", of the table that began last, or \"table\"";
+            return Err(Error::new(Kind::Corrupt, format!("{name}, line {number}: {expected}")));
+        }
+        let (key, value) = columns.entry.entry(at, fields, Notation::Text)?;
+        told(each(Part::Entry { key: &key, value: &value }))
+    })
+}
+
+/// A field that is text.
+fn text<'a>((name, number): (&str, u64), field: &'a [u8]) -> Result<&'a str> {
+    let wrong = |_| Error::new(Kind::Corrupt, format!("{name}, line {number}: not UTF-8"));
+    std::str::from_utf8(field).map_err(wrong)
+}
+
+impl Columns {
+    /// The key and the value of a record.
+    fn entry(
+        &self,
+        at: (&str, u64),
+        fields: &[Vec<u8>],
+        notation: Notation,
+    ) -> Result<(Vec<u8>, Vec<u8>)> {
+        let notation = if self.is_hex { Notation::new(true) } else { notation };
+        let parse = |what, place: usize| {
+            let text = text(at, &fields[place])?;
+            notation.parse(what, text).map_err(|error| input::in_line(at, &error))
+        };
+        Ok((parse("key", self.key)?, parse("value", self.value)?))
+    }
+}
+
+/// Gives every record behind the first line to `each`, of `count` fields, with the number of its first line.
+fn records(
+    name: &str,
+    mut from: impl BufRead,
+    count: usize,
+    mut each: impl FnMut(u64, &[Vec<u8>]) -> Result<()>,
+) -> Result<()> {
+    let (mut record, mut line) = (Vec::new(), 1_u64);
     loop {
         record.clear();
         let first = line + 1;
         let wrong = |what: &str| {
-            let expected = format!("expected {} fields a record", columns.count);
+            let expected = format!("expected {count} fields a record");
             Error::new(Kind::Corrupt, format!("{name}, line {first}: {what}: {expected}"))
         };
         // A line may end within quotation marks; those of a whole record are even in number.
@@ -112,23 +226,16 @@ pub fn read(
             }
         }
         if record.is_empty() {
-            return Ok(count);
+            return Ok(());
         }
         if record.trim_ascii().is_empty() {
             continue;
         }
         let fields = fields(&record).map_err(wrong)?;
-        if fields.len() != columns.count {
+        if fields.len() != count {
             return Err(wrong(&format!("there are {}", fields.len())));
         }
-        let parse = |what, place: usize| {
-            let text = std::str::from_utf8(&fields[place]).map_err(|_| wrong("not UTF-8"))?;
-            notation.parse(what, text).map_err(|error| input::in_line((name, first), &error))
-        };
-        let key = parse("key", columns.key)?;
-        let value = parse("value", columns.value)?;
-        each(&key, &value).map_err(|error| input::at_line((name, first), error))?;
-        count += 1;
+        each(first, &fields)?;
     }
 }
 

@@ -6,6 +6,8 @@
 //! cut short has no end, which JSON lines cannot tell. In `varvite dump 1`, which is read too, lengths of keys
 //! are as they are: it has no empty key.
 
+pub mod tables;
+
 use std::io::{self, BufRead, Write};
 
 use serde::Deserialize;
@@ -14,12 +16,15 @@ use varvite::table::KEY_BYTES_MAX;
 use varvite::{Error, Kind, Result};
 
 use super::csv;
+pub use super::csv::Part;
 use crate::input;
 use crate::print;
 use crate::text::Notation;
 
 const MAGIC: &[u8] = b"varvite dump 2\n";
 const MAGIC_1: &[u8] = b"varvite dump 1\n";
+/// How a dump of all tables begins.
+const TABLES: &[u8] = b"varvite tables 1\n";
 
 /// Bytes of a value at most: what five digits of a length say, and memory can hold.
 const LENGTH_MAX: usize =
@@ -28,7 +33,16 @@ const LENGTH_DIGITS: usize = 5;
 
 /// Whether a file is a binary dump, by its first bytes.
 pub fn is_dump(bytes: &[u8]) -> bool {
-    bytes.starts_with(MAGIC) || bytes.starts_with(MAGIC_1)
+    [MAGIC, MAGIC_1, TABLES].iter().any(|magic| bytes.starts_with(magic))
+}
+
+/// How a dump of one table is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading<'a> {
+    /// Of keys and values in text.
+    pub notation: Notation,
+    /// What a CSV calls the columns of keys and values, if not `key` and `value`.
+    pub columns: Option<(&'a str, &'a str)>,
 }
 
 /// Writes the binary form.
@@ -50,14 +64,8 @@ impl<W: Write> Writer<W> {
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         self.frame.clear();
         // A length of 0 is the end.
-        for (bytes, mut length) in [(key, key.len() + 1), (value, value.len())] {
-            while length >= 0x80 {
-                self.frame.push(length as u8 | 0x80);
-                length >>= 7;
-            }
-            self.frame.push(length as u8);
-            self.frame.extend_from_slice(bytes);
-        }
+        put_framed(&mut self.frame, key, key.len() + 1);
+        put_framed(&mut self.frame, value, value.len());
         self.crc = crc_append(self.crc, &self.frame);
         self.count += 1;
         self.to.write_all(&self.frame)
@@ -70,6 +78,16 @@ impl<W: Write> Writer<W> {
         self.to.write_all(&crc_append(self.crc, &end).to_le_bytes())?;
         self.to.flush()
     }
+}
+
+/// Adds a number, seven bits a byte, and the bytes behind it.
+fn put_framed(frame: &mut Vec<u8>, bytes: &[u8], mut number: usize) {
+    while number >= 0x80 {
+        frame.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    frame.push(number as u8);
+    frame.extend_from_slice(bytes);
 }
 
 #[derive(Deserialize)]
@@ -85,23 +103,37 @@ struct Line<'a> {
 pub fn read(
     name: &str,
     mut from: impl BufRead,
-    notation: Notation,
+    reading: Reading<'_>,
     mut each: impl FnMut(&[u8], &[u8]) -> Result<()>,
 ) -> Result<u64> {
     let mut line = Vec::new();
     input::line(&mut from, (name, 1), &mut line)?;
+    let notation = reading.notation;
+    if tables::is_first(&line) {
+        let detail = format!("{name} is a dump of all tables of a store: load it with --all");
+        return Err(Error::invalid(detail));
+    }
+    if let Some((key, value)) = reading.columns {
+        let columns = csv::Columns::called(&line, key, value).ok_or_else(|| {
+            let has = csv::other_columns(&line).map_or(String::new(), |has| format!(", but {has}"));
+            let what = format!("{name} has no columns {key} and {value} in its first line{has}");
+            Error::invalid(what)
+        })?;
+        return csv::read(name, from, &columns, notation, each);
+    }
     if [MAGIC, MAGIC_1].contains(&&line[..]) {
         let offset = line.len() as u64;
         let added = usize::from(line == MAGIC);
-        return Binary { name, from, offset, crc: crc_append(0, &line), added }.read(each);
+        let binary = Binary { name, from, offset, crc: crc_append(0, &line), added };
+        return binary.read_alone(each);
     }
     if let Some(columns) = csv::Columns::of(&line) {
         return csv::read(name, from, &columns, notation, each);
     }
     if let Some(others) = csv::other_columns(&line) {
         return Err(Error::invalid(format!(
-            "{name} is a CSV with the columns {others}: call that of the keys \"key\" and that of the values \"value\" in its \
-             first line; there may be others beside them"
+            "{name} is a CSV with the columns {others}: say with --key-column and --value-column which of them are keys and \
+             values"
         )));
     }
     let (mut number, mut count) = (1, 0);
@@ -199,7 +231,14 @@ impl<R: BufRead> Binary<'_, R> {
         Ok(length as usize)
     }
 
-    fn read(mut self, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<u64> {
+    /// Reads one that nothing follows.
+    fn read_alone(mut self, each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<u64> {
+        let count = self.read(each)?;
+        self.expect_end()?;
+        Ok(count)
+    }
+
+    fn read(&mut self, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<u64> {
         let (mut key, mut value, mut count) = (Vec::new(), Vec::new(), 0u64);
         loop {
             let length = self.length(&mut key, KEY_BYTES_MAX + self.added)?;
@@ -226,7 +265,11 @@ impl<R: BufRead> Binary<'_, R> {
         if key != crc.to_le_bytes() {
             return Err(self.corrupt(&format!("checksum {crc:08x}"), "another"));
         }
-        // What follows would be gone without a word.
+        Ok(count)
+    }
+
+    /// `Corrupt` when there is more, which would be gone without a word.
+    fn expect_end(&mut self) -> Result<()> {
         let rest = self.from.fill_buf().map_err(|error| input::failed(self.name, &error))?;
         if !rest.is_empty() {
             let detail = format!(
@@ -235,7 +278,7 @@ impl<R: BufRead> Binary<'_, R> {
             );
             return Err(Error::new(Kind::Corrupt, detail));
         }
-        Ok(count)
+        Ok(())
     }
 }
 
@@ -245,7 +288,8 @@ mod tests {
 
     fn entries(bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut found = Vec::new();
-        let count = read("dump", bytes, Notation::Text, |key, value| {
+        let reading = Reading { notation: Notation::Text, columns: None };
+        let count = read("dump", bytes, reading, |key, value| {
             found.push((key.to_vec(), value.to_vec()));
             Ok(())
         })?;

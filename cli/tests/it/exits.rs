@@ -177,7 +177,7 @@ impl World {
     }
 
     /// The exit code of a line, on the folders as they are before it.
-    fn run(&self, line: &str) -> (i32, String) {
+    pub fn run(&self, line: &str) -> (i32, String) {
         let arguments = self.arguments(line);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let ran = command(&arguments).output().unwrap();

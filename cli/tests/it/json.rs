@@ -29,7 +29,8 @@ const ABSENT: [&str; 7] = [
 
 /// Commands that are run on no store of tables, no context and no file of one that the others have, and those that need
 /// more than these.
-const MORE: [&str; 45] = [
+const MORE: [&str; 46] = [
+    "table dump NUMBERS",
     "table get NUMBERS n a --as u64le",
     "table scan NUMBERS n --as u64be",
     "table list NUMBERS",

@@ -24,6 +24,8 @@ mod context_parts;
 /// `replay blocks` that is killed, and what the context commands refuse.
 mod context_replay;
 mod context_snapshot;
+/// All tables in one dump, and columns of other programs.
+mod dumps;
 /// What nobody wished for, files that are no store's, and inputs that say more than they have.
 mod edges;
 /// Exit codes of every command.
@@ -63,12 +65,16 @@ mod processes;
 /// `proof`, and the vectors of real proofs.
 mod proof;
 mod publish;
+/// What a repair says was lost.
+mod repairs;
 /// `replay cardano` on a real chain, whole, killed and damaged.
 mod replay;
 /// What is said of errors, word for word.
 mod sentences;
 /// Stores that several tests begin with.
 mod setups;
+/// Lines of a shell that are none of its commands.
+mod shell;
 /// One rule for all commands of a kind, and advice that is followed.
 mod siblings;
 /// What was done or found without a word.

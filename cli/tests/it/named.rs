@@ -9,7 +9,7 @@ use crate::binary::varvite;
 use crate::exits::commands;
 
 /// What follows the program's name and is no command: a format's first line, and what clap does by itself.
-const OTHERS: [&str; 3] = ["dump 1", "dump 2", "help"];
+const OTHERS: [&str; 4] = ["dump 1", "dump 2", "help", "tables 1"];
 
 /// The program's commands, and what their help says.
 struct Program {

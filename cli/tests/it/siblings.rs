@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::binary::{Ran, run};
+use crate::binary::{Ran, fed, run};
 use crate::exits::{World, damage_pages, flip};
 
 /// The line with what the names of `world` stand for.
@@ -247,9 +247,23 @@ fn every_walk_of_a_context_says_how_far_it_came() {
     let rest = run(folder, "context dump c main --skip-damaged");
     assert_eq!((rest.code, rest.out.lines().count()), (3, 5), "{rest:?}");
     assert!(
-        rest.err.contains("left out: d/v: ") && rest.err.ends_with("5 values printed\n"),
+        rest.err.contains("left out: d/v: ")
+            && rest.err.contains("1 place left out, and 5 values printed; "),
         "{rest:?}"
     );
+    let advice = "restore it from";
+    assert!(!rest.err.contains(advice), "once is enough, at the end: {rest:?}");
+    let loaded = fed(folder, "context load c rest", rest.out.as_bytes());
+    assert!(loaded.code == 2 || loaded.code == 0, "{loaded:?}");
+    for format in ["json", "jsonl"] {
+        let rest = run(folder, &format!("context dump c main --skip-damaged --format {format}"));
+        let last: serde_json::Value =
+            serde_json::from_str(rest.out.lines().last().unwrap()).unwrap();
+        assert_eq!(
+            (&last["varvite"]["exit_code"], &last["error"]["kind"]),
+            (&3.into(), &"corrupt".into())
+        );
+    }
     // Any piece of the store that is damaged: what is left out and what is printed are all that there was.
     let whole = run(folder, "context dump c main~2").yes();
     let bytes = fs::read(&chunk).unwrap();

@@ -202,6 +202,11 @@ fn holder_of(folder: &Path) -> Option<&Path> {
     Some(if holder.as_os_str().is_empty() { Path::new(".") } else { holder })
 }
 
+/// Whether nothing is called so, not even something that was removed and is open.
+fn is_absent(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 /// Syncs the names in `folder`, where this process may, and where there is anything to sync.
 fn sync_name(folder: &Path) -> io::Result<()> {
     use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
@@ -243,10 +248,12 @@ impl Disk for OsDisk {
             if cfg!(windows) && mode != Mode::Create && full.is_dir() {
                 return paths::is_folder(&self.shown(path)).with_source(error);
             }
-            // A removed file keeps its name there until the last handle closes.
+            // A removed file keeps its name there until the last handle closes. Where there is no such name, access is denied
+            // to the folder.
             if cfg!(windows)
                 && mode == Mode::Create
                 && error.kind() == io::ErrorKind::PermissionDenied
+                && !is_absent(&full)
             {
                 return paths::is_open(&self.shown(path)).with_source(error);
             }

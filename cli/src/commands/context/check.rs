@@ -503,8 +503,10 @@ fn check(arguments: &Folder, part: &Part, format: Format) -> Outcome {
             } else {
                 ("directory", "directories")
             };
+            // Short values are in the records of their directories, and with these are not counted.
+            let place = if checked.nodes > 0 { " outside of them" } else { "" };
             print::line(&format!(
-                "{verdict}: {}, {}, {}",
+                "{verdict}: {}, {}, {}{place}",
                 print::counted(commits, "commit", "commits"),
                 print::counted(nodes, one, many),
                 print::counted(values, "value", "values")
@@ -629,7 +631,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damage_is_told_where_the_disk_fails_behind_it() {
+    fn damage_is_told_placethe_disk_fails_behind_it() {
         let failed = || Err(Error::io("read", "b.pack", std::io::ErrorKind::TimedOut.into()));
         let mut walk = Walk::default();
         assert_eq!(walk.ended(failed()).map_err(|it| it.kind()), Err(Kind::Io));

@@ -9,6 +9,7 @@ use varvite::context::{Kind, Order, Tree};
 use varvite::{Error, Result};
 
 use super::look::{ended, reached, unless};
+use crate::advice;
 use crate::exit::{Outcome, Verdict};
 use crate::hex;
 use crate::print::{self, Output, records};
@@ -70,62 +71,92 @@ fn put(path: &[Vec<u8>], value: &[u8]) -> io::Result<()> {
 /// Children that are read at once where nothing is damaged.
 const PAGE: u64 = 256;
 
+/// How far the children of a directory were read.
+struct Pages {
+    /// The first child that was not.
+    next: u64,
+    /// Children that are asked for next.
+    size: u64,
+    /// Before which child there is one that cannot be read, where that is known.
+    bad_before: u64,
+}
+
+impl Pages {
+    fn new() -> Pages {
+        Pages { next: 0, size: PAGE, bad_before: 0 }
+    }
+
+    /// The next children that can be read, none behind the last. `list` gives as many as are asked for, from one on, and
+    /// `length` says how many there are; `lost` is told of those that cannot be read.
+    ///
+    /// Nothing says where a damaged piece of the directory ends, so where a page cannot be read the first child in it
+    /// that cannot is searched for by halving: some dozen pages for each damage, however many children there are.
+    fn next<T>(
+        &mut self,
+        mut list: impl FnMut(u64, u64) -> Result<Vec<T>>,
+        length: impl Fn() -> Result<u64>,
+        lost: &mut impl FnMut(String),
+    ) -> Result<Vec<T>> {
+        let (mut left, mut why, mut children) = (0, None::<Error>, u64::MAX);
+        let page = loop {
+            if self.next >= children {
+                break Vec::new();
+            }
+            let error = match readable(list(self.next, self.size))? {
+                Ok(page) => break page,
+                Err(error) => error,
+            };
+            if children == u64::MAX {
+                match readable(length())? {
+                    Ok(length) => children = length,
+                    Err(error) => {
+                        lost(format!("all of it: {}", error.what()));
+                        return Ok(Vec::new());
+                    }
+                }
+            }
+            if self.size == 1 {
+                // The next ones are damaged with it, or the steps grow again.
+                (left, why, self.bad_before) = (left + 1, Some(error), 0);
+                self.next += 1;
+            } else {
+                self.bad_before = self.next + self.size;
+                self.size /= 2;
+            }
+        };
+        if let Some(why) = why {
+            let children = print::counted(left, "child", "children");
+            lost(format!("{children} of it: {}", why.what()));
+        }
+        self.next += page.len() as u64;
+        self.size = match self.bad_before.saturating_sub(self.next) {
+            0 => (self.size * 2).min(PAGE),
+            before => (before / 2).max(1),
+        };
+        Ok(page)
+    }
+}
+
 /// A directory of which some children were looked at.
 struct Level {
     tree: Tree,
-    /// The first child behind `page`.
-    next: u64,
+    pages: Pages,
     page: vec::IntoIter<(Vec<u8>, Tree)>,
 }
 
 impl Level {
     fn new(tree: Tree) -> Level {
-        Level { tree, next: 0, page: Vec::new().into_iter() }
+        Level { tree, pages: Pages::new(), page: Vec::new().into_iter() }
     }
 
     /// The next child; `None` behind the last. Tells `lost` of children that cannot be read.
     fn next(&mut self, lost: &mut impl FnMut(String)) -> Result<Option<(Vec<u8>, Tree)>> {
-        loop {
-            if let Some(child) = self.page.next() {
-                return Ok(Some(child));
-            }
-            let whole = self.tree.list::<&[u8]>(&[], self.next, PAGE);
-            if let Ok(page) = readable(whole)? {
-                if page.is_empty() {
-                    return Ok(None);
-                }
-                self.next += page.len() as u64;
-                self.page = page.into_iter();
-                continue;
-            }
-            let (first, mut why) = (self.next, None);
-            let children = match readable(self.tree.length::<&[u8]>(&[]))? {
-                Ok(children) => children,
-                Err(error) => {
-                    lost(format!("all of it: {error}"));
-                    return Ok(None);
-                }
-            };
-            // One by one, since nothing says where a damaged piece of the directory ends.
-            while self.next < children {
-                match readable(self.tree.list::<&[u8]>(&[], self.next, 1))? {
-                    Ok(page) => {
-                        self.next += 1;
-                        self.page = page.into_iter();
-                        break;
-                    }
-                    Err(error) => why = Some(error),
-                }
-                self.next += 1;
-            }
-            let left = self.next - first - self.page.len() as u64;
-            if let Some(why) = why {
-                lost(format!("{} of it: {why}", print::counted(left, "child", "children")));
-            }
-            if self.page.len() == 0 {
-                return Ok(None);
-            }
+        if self.page.len() == 0 {
+            let list = |from, most| self.tree.list::<&[u8]>(&[], from, most);
+            let length = || self.tree.length::<&[u8]>(&[]);
+            self.page = self.pages.next(list, length, lost)?.into_iter();
         }
+        Ok(self.page.next())
     }
 }
 
@@ -164,13 +195,84 @@ fn dump_what_is_whole(root: Tree) -> Outcome {
                 put(&path, &value)?;
             }
             Ok(None) => {}
-            Err(error) => lost(&path, error.to_string()),
+            Err(error) => lost(&path, error.what().to_owned()),
         }
         path.pop();
     }
     if losses == 0 {
         return Ok(Verdict::Yes);
     }
-    complain!("{} printed", print::counted(dumped, "value", "values"));
-    Ok(Verdict::Damaged)
+    // An error, so that JSON says it behind the values.
+    let error = Error::new(
+        varvite::Kind::Corrupt,
+        format!(
+            "{} left out, and {} printed; {} tells more, and {} keeps the commits that are whole",
+            print::counted(losses, "place", "places"),
+            print::counted(dumped, "value", "values"),
+            advice::CONTEXT_CHECK,
+            advice::REPAIR
+        ),
+    );
+    Err(error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The children that were read of `children`, of which `damaged` cannot be, how many were lost, and how many were asked
+    /// for.
+    fn read(children: u64, damaged: &BTreeSet<u64>) -> (Vec<u64>, u64, u64) {
+        let (mut pages, mut read, mut lost, mut asked) = (Pages::new(), Vec::new(), 0, 0);
+        loop {
+            let list = |from: u64, most: u64| {
+                asked += most;
+                let end = (from + most).min(children);
+                match damaged.range(from..end).next() {
+                    Some(_) => Err(Error::new(varvite::Kind::Corrupt, "it is damaged")),
+                    None => Ok((from..end).collect()),
+                }
+            };
+            let mut told = |what: String| {
+                lost += what.split(' ').next().unwrap().replace(',', "").parse::<u64>().unwrap();
+            };
+            let page = pages.next(list, || Ok(children), &mut told).unwrap();
+            if page.is_empty() {
+                return (read, lost, asked);
+            }
+            read.extend(page);
+        }
+    }
+
+    #[test]
+    fn damage_costs_some_pages_however_many_children_there_are() {
+        let one_in = |step: u64, of: u64| (step / 2..of).step_by(step as usize).collect();
+        let cases: [(u64, BTreeSet<u64>, u64); 9] = [
+            (0, BTreeSet::new(), 1),
+            (1, [0].into(), 12),
+            (256, [255].into(), 12),
+            (100_000, BTreeSet::new(), 0),
+            (100_000, [200].into(), 12),
+            (100_000, (50_000..60_000).collect(), 40),
+            (100_000, one_in(300, 100_000), 12),
+            (100_000, one_in(1000, 100_000), 12),
+            (10_000, (0..10_000).collect(), 12),
+        ];
+        for (children, damaged, pages) in cases {
+            let (read, lost, asked) = read(children, &damaged);
+            let whole: Vec<u64> = (0..children).filter(|child| !damaged.contains(child)).collect();
+            assert_eq!((read, lost), (whole, damaged.len() as u64), "{children}");
+            // Each once, and so many pages for each damage, one for what is damaged together.
+            let alone =
+                damaged.iter().filter(|child| !damaged.contains(&(*child + 1))).count() as u64;
+            let bound = children + damaged.len() as u64 + 2 * PAGE + alone.max(1) * pages * PAGE;
+            assert!(
+                asked <= bound,
+                "{children} children, {} damaged: {asked} > {bound}",
+                damaged.len()
+            );
+        }
+    }
 }

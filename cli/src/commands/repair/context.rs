@@ -22,7 +22,10 @@ const NAMED: usize = 20;
 
 #[derive(Serialize)]
 struct Report {
+    /// Nothing was damaged, and nothing lost.
     whole: bool,
+    /// Nothing that is known was lost, whatever was damaged.
+    all_kept: bool,
     commits: u64,
     last_commit: Option<String>,
     branches: u64,
@@ -99,6 +102,12 @@ fn report(found: RepairedContext) -> Report {
     });
     Report {
         whole: found.is_whole(),
+        all_kept: found.lost.is_empty()
+            && found.lost_branches.is_empty()
+            && !found.branches_may_be_older
+            && found.missing.is_empty()
+            // Chunks alone do not say which branches there were.
+            && (found.branches > 0 || found.damage.is_empty()),
         commits: found.commits,
         last_commit: found.last_commit.map(|commit| text(&commit)),
         branches: found.branches,
@@ -145,7 +154,11 @@ fn show(report: &Report) -> std::io::Result<()> {
         report.last_commit.as_ref().map_or(String::new(), |last| format!(", the last {last}"));
     print::line(&format!(
         "{}: {} kept{last}, {}",
-        if report.whole { "nothing was lost \u{2713}" } else { "not all was kept \u{2717}" },
+        match report {
+            Report { whole: true, .. } => "nothing was lost \u{2713}",
+            Report { all_kept: true, .. } => "something was damaged, and all was kept \u{2713}",
+            _ => "not all was kept \u{2717}",
+        },
         print::counted(report.commits, "commit", "commits"),
         print::counted(report.branches, "branch", "branches")
     ))

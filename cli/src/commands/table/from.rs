@@ -1,9 +1,9 @@
 //! Where commands read: a live table, or a snapshot of a store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use varvite::{Result, Session, SessionOptions, Table, Verify};
+use varvite::{Result, Session, SessionOptions, Snapshot, Table, Verify};
 
 use crate::store::tables;
 
@@ -14,6 +14,13 @@ pub struct From {
     pub store: PathBuf,
     /// Name of the table
     pub table: String,
+    #[command(flatten)]
+    pub moment: Moment,
+}
+
+/// Which state of it to read.
+#[derive(Debug, Args)]
+pub struct Moment {
     /// Read this snapshot [default: the live table, or without any the newest head or only snapshot]
     #[arg(long, value_name = "NAME")]
     pub snapshot: Option<String>,
@@ -22,16 +29,43 @@ pub struct From {
     pub live: bool,
 }
 
+impl Moment {
+    fn is_live(&self, session: &Session) -> Result<bool> {
+        Ok(self.live || self.snapshot.is_none() && tables::is_live(session)?)
+    }
+
+    fn snapshot(&self, session: &Session) -> Result<Snapshot> {
+        tables::read(session, self.snapshot.as_deref(), Verify::Quick)
+    }
+
+    /// The table called `name` of the store, and the session that it lives in.
+    pub fn open(&self, store: &Path, name: &str) -> Result<(Session, Table)> {
+        let session = tables::open_read_only(store, SessionOptions::default())?;
+        if self.is_live(&session)? {
+            let besides = "; --snapshot reads it there";
+            let table = tables::live_table_to_look(&session, name, besides)?;
+            return Ok((session, table));
+        }
+        let mut snapshot = self.snapshot(&session)?;
+        Ok((session, snapshot.take(name)?))
+    }
+
+    /// All tables of the store, in the order of their names.
+    pub fn open_all(&self, store: &Path) -> Result<(Session, Vec<Table>)> {
+        let session = tables::open_read_only(store, SessionOptions::default())?;
+        let mut all = if self.is_live(&session)? {
+            tables::live_tables_to_look(&session)?
+        } else {
+            self.snapshot(&session)?.tables
+        };
+        all.sort_unstable_by(|one, other| one.name().cmp(other.name()));
+        Ok((session, all))
+    }
+}
+
 impl From {
     /// The table, and the session that it lives in.
     pub fn open(&self) -> Result<(Session, Table)> {
-        let session = tables::open_read_only(&self.store, SessionOptions::default())?;
-        if self.live || self.snapshot.is_none() && tables::is_live(&session)? {
-            let besides = "; --snapshot reads it there";
-            let table = tables::live_table_to_look(&session, &self.table, besides)?;
-            return Ok((session, table));
-        }
-        let mut snapshot = tables::read(&session, self.snapshot.as_deref(), Verify::Quick)?;
-        Ok((session, snapshot.take(&self.table)?))
+        self.moment.open(&self.store, &self.table)
     }
 }

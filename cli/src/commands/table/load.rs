@@ -1,4 +1,4 @@
-//! `varvite table load`: makes a table from a dump.
+//! `varvite table load`: makes a table from a dump, or all from one of all.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -20,19 +20,21 @@ use crate::input;
 use crate::print::{self, Format};
 use crate::progress::{Progress, Unit};
 use crate::text::Notation;
-use crate::workload::dump;
+use crate::workload::dump::{self, Part, Reading};
 
 /// Make a table from what `dump` printed
 ///
 /// The keys must ascend, as in a dump, unless --sort is given; then of several values for one key the
 /// last one counts. Whether the input is JSON lines, CSV or binary is seen from its first line: that of CSV names
-/// its columns, of which key and value are read, or those in hexadecimal that `dump --format csv` prints.
+/// its columns, of which key and value are read, or those in hexadecimal that `dump --format csv` prints; --key-column
+/// and --value-column name others.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Folder of the store
     store: PathBuf,
     /// Name of the table, which must not be there without --into
-    table: String,
+    #[arg(required_unless_present = "all")]
+    table: Option<String>,
     /// File to read; `-` for standard input
     #[arg(default_value = "-")]
     file: PathBuf,
@@ -59,9 +61,42 @@ pub struct Arguments {
     /// stays when a later one fails; run it again then
     #[arg(long, conflicts_with_all = ["sort", "live", "create", "operator", "mostly_hit", "blob_min", "compression"])]
     into: bool,
+    /// Make every table of this dump of all tables, which `dump` prints without the name of one; `-` for standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["table", "file", "into", "operator", "key_column", "value_column"])]
+    all: Option<PathBuf>,
+    /// What a CSV calls its column of keys [default: key, or that of `dump`]
+    #[arg(long, value_name = "NAME")]
+    key_column: Option<String>,
+    /// What a CSV calls its column of values [default: value, or that of `dump`]
+    #[arg(long, value_name = "NAME")]
+    value_column: Option<String>,
 }
 
 impl Arguments {
+    /// The table that is loaded, where it is one.
+    fn table(&self) -> &str {
+        self.table.as_deref().unwrap_or_default()
+    }
+
+    /// How its input is read.
+    fn reading(&self) -> Reading<'_> {
+        let (key, value) = (self.key_column.as_deref(), self.value_column.as_deref());
+        let are_named = key.is_some() || value.is_some();
+        let columns = are_named.then(|| (key.unwrap_or("key"), value.unwrap_or("value")));
+        Reading { notation: Notation::new(self.hex), columns }
+    }
+
+    /// How a table is made that has `operator`.
+    fn options(&self, operator: Option<&str>) -> Result<TableOptions> {
+        Ok(TableOptions {
+            operator: operator.map(built_in).transpose()?,
+            lookups: if self.mostly_hit { Lookups::MostlyHit } else { Lookups::Mixed },
+            blob_min_bytes: self.blob_min,
+            compression: self.compression.unwrap_or_default().into(),
+            ..TableOptions::default()
+        })
+    }
+
     /// What has to be left out where the table is there, as far as it is given.
     fn without_what_makes(&self) -> String {
         let given = [
@@ -203,47 +238,111 @@ impl<'a> LongValues<'a> {
     }
 }
 
-/// Adds the table; returns how many entries there were.
+/// A table that is made from what is read.
+struct Filled<'a> {
+    name: String,
+    options: TableOptions,
+    loader: Loader,
+    long: LongValues<'a>,
+}
+
+impl<'a> Filled<'a> {
+    /// Begins the table called `name`, which must be new.
+    fn begin(
+        (change, session): (&Change, &'a Session),
+        arguments: &Arguments,
+        name: &str,
+        operator: Option<&str>,
+    ) -> Result<Self> {
+        if change.has(name)? {
+            let or = match arguments.all {
+                Some(_) => "drop it, or load into another store".to_owned(),
+                None => format!(
+                    "choose another name, or add to it with --into{}",
+                    arguments.without_what_makes()
+                ),
+            };
+            let what = format!("there is a table {name} already: {or}");
+            return Err(Error::new(Kind::Exists, what));
+        }
+        change.is_new(name)?;
+        let options = arguments.options(operator)?;
+        let loader = session.load_table(name, options.clone(), arguments.sorting.order())?;
+        Ok(Filled { name: name.to_owned(), options, loader, long: LongValues::new(session) })
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8], notation: Notation) -> Result<()> {
+        check_number(&self.options, &self.name, value, notation)?;
+        self.long.push(key, value, &mut self.loader).map_err(sortable)
+    }
+
+    fn finish(self) -> Result<Table> {
+        let mut table = self.loader.finish()?;
+        self.long.put(&mut table)?;
+        Ok(table)
+    }
+}
+
+/// Adds the table, or all; returns how many entries there were.
 fn load(change: &mut Change, arguments: &Arguments) -> Result<u64> {
     if arguments.into {
         return load_into(change, arguments);
     }
-    if change.has(&arguments.table)? {
-        let table = &arguments.table;
-        let what = format!(
-            "there is a table {table} already: choose another name, or add to it with --into{}",
-            arguments.without_what_makes()
-        );
-        return Err(Error::new(Kind::Exists, what));
+    if let Some(file) = &arguments.all {
+        return load_all(change, arguments, file);
     }
-    change.is_new(&arguments.table)?;
-    let operator = arguments.operator.as_deref().map(built_in).transpose()?;
-    let lookups = if arguments.mostly_hit { Lookups::MostlyHit } else { Lookups::Mixed };
-    let blob_min_bytes = arguments.blob_min;
-    let compression = arguments.compression.unwrap_or_default().into();
-    let options =
-        TableOptions { operator, lookups, blob_min_bytes, compression, ..TableOptions::default() };
-    let mut loader =
-        change.session.load_table(&arguments.table, options.clone(), arguments.sorting.order())?;
-    let notation = Notation::new(arguments.hex);
+    let session = change.session.clone();
+    let operator = arguments.operator.as_deref();
+    let mut filled = Filled::begin((change, &session), arguments, arguments.table(), operator)?;
+    let reading = arguments.reading();
     let (name, input) = input::open(&arguments.file)?;
     let input = Counted { input, bytes: Rc::default() };
     let bytes = Rc::clone(&input.bytes);
     let (mut bar, mut entries) = (bar(&arguments.file), 0_u64);
-    let mut long = LongValues::new(&change.session);
-    let count = dump::read(&name, input, notation, |key, value| {
+    let count = dump::read(&name, input, reading, |key, value| {
         entries += 1;
         if entries.is_multiple_of(LOOK) {
             bar.set(bytes.get());
         }
-        check_number(&options, &arguments.table, value, notation)?;
-        long.push(key, value, &mut loader).map_err(sortable)
+        filled.push(key, value, reading.notation)
     })?;
-    let mut table = loader.finish()?;
+    let table = filled.finish()?;
     bar.finish();
-    long.put(&mut table)?;
     change.add(table)?;
     Ok(count)
+}
+
+/// Adds every table of a dump of all, or none; returns how many entries there were.
+fn load_all(change: &mut Change, arguments: &Arguments, file: &Path) -> Result<u64> {
+    let session = change.session.clone();
+    let notation = Notation::new(arguments.hex);
+    let (name, input) = input::open(file)?;
+    let input = Counted { input, bytes: Rc::default() };
+    let bytes = Rc::clone(&input.bytes);
+    let (mut bar, mut entries) = (bar(file), 0_u64);
+    let (mut done, mut filled): (Vec<Table>, Option<Filled<'_>>) = (Vec::new(), None);
+    dump::tables::read(&name, input, notation, |part| match part {
+        Part::Table { name, operator } => {
+            done.extend(filled.take().map(Filled::finish).transpose()?);
+            if done.iter().any(|table| table.name() == name) {
+                return Err(Error::invalid(format!("table {name} begins a second time")));
+            }
+            filled = Some(Filled::begin((change, &session), arguments, name, operator)?);
+            Ok(())
+        }
+        Part::Entry { key, value } => {
+            entries += 1;
+            if entries.is_multiple_of(LOOK) {
+                bar.set(bytes.get());
+            }
+            let filled = filled.as_mut().expect("a dump of all tables begins with a table");
+            filled.push(key, value, notation)
+        }
+    })?;
+    done.extend(filled.map(Filled::finish).transpose()?);
+    bar.finish();
+    done.into_iter().try_for_each(|table| change.add(table))?;
+    Ok(entries)
 }
 
 /// An error of a loader, with the flag that sorts in place of the library's word for it.
@@ -373,12 +472,12 @@ fn load_into(change: &mut Change, arguments: &Arguments) -> Result<u64> {
     let session = change.session.clone();
     let stays = !change.is_of_new_store();
     let notation = Notation::new(arguments.hex);
-    let mut filling = Filling::new(&session, change.existing(&arguments.table)?, stays, notation);
+    let mut filling = Filling::new(&session, change.existing(arguments.table())?, stays, notation);
     let (name, input) = input::open(&arguments.file)?;
     let input = Counted { input, bytes: Rc::default() };
     let bytes = Rc::clone(&input.bytes);
     let (mut bar, mut entries) = (bar(&arguments.file), 0_u64);
-    let count = dump::read(&name, input, notation, |key, value| {
+    let count = dump::read(&name, input, arguments.reading(), |key, value| {
         entries += 1;
         if entries.is_multiple_of(LOOK) {
             bar.set(bytes.get());

@@ -1,10 +1,9 @@
-//! `varvite table get`, `scan` and `dump`: print what a table holds.
+//! `varvite table get` and `scan`: print what a table holds.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::ops::Bound;
 
 use clap::Args;
-use serde::Serialize;
 use serde_json::json;
 use varvite::{Error, Kind, Value};
 
@@ -14,14 +13,10 @@ use super::range::{KeyRange, bounds};
 use super::reader::{Reader, stopped};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::print::records;
-use crate::print::{self, Format, Output};
-use crate::progress::{Progress, Unit};
+use crate::print::{self, Format};
 use crate::text::view::View;
 use crate::text::{self, Notation, joined};
-use crate::workload::dump;
 
-/// Entries of a dump between two looks at how far it is.
-const LOOK: u64 = 1024;
 /// Bytes of a long value that are read at once.
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -62,28 +57,6 @@ pub struct Scan {
     /// Go on after what is damaged, and say at the end which keys were left out; exit code 3 when any were
     #[arg(long, conflicts_with = "reverse")]
     skip_damaged: bool,
-}
-
-/// Print the whole table as JSON lines: {"key": …, "value": …}; `load` reads them
-#[derive(Debug, Args)]
-pub struct Dump {
-    #[command(flatten)]
-    from: From,
-    /// Keys and values are hexadecimal
-    #[arg(long)]
-    hex: bool,
-    /// Lengths and bytes instead of text: smaller, several times as fast, with a checksum
-    #[arg(long, conflicts_with = "hex")]
-    binary: bool,
-    /// Go on after what is damaged, and say at the end which keys were left out; exit code 3 when any were
-    #[arg(long)]
-    skip_damaged: bool,
-}
-
-#[derive(Serialize)]
-struct Entry {
-    key: String,
-    value: String,
 }
 
 /// Runs `get`.
@@ -214,7 +187,7 @@ pub fn scan(arguments: &Scan, format: Format) -> Outcome {
 }
 
 /// How what is behind a damage is read all the same.
-fn or_skip(error: Error) -> Error {
+pub fn or_skip(error: Error) -> Error {
     match error.kind() {
         Kind::Corrupt => {
             Error::new(Kind::Corrupt, format!("{error}; --skip-damaged goes on after it"))
@@ -260,65 +233,12 @@ impl Listing {
 }
 
 /// The columns of an entry.
-const ENTRY: [&str; 6] = ["key", "key_text", "key_hex", "value", "value_text", "value_hex"];
+pub const ENTRY: [&str; 6] = ["key", "key_text", "key_hex", "value", "value_text", "value_hex"];
 
 /// An entry as a record.
-fn entry(notation: Notation, key: &[u8], value: &[u8]) -> serde_json::Value {
+pub fn entry(notation: Notation, key: &[u8], value: &[u8]) -> serde_json::Value {
     let mut entry = json!({});
     text::put(&mut entry, "key", notation, key);
     text::put(&mut entry, "value", notation, value);
     entry
-}
-
-/// Runs `dump`.
-pub fn dump(arguments: &Dump) -> Outcome {
-    let notation = Notation::new(arguments.hex);
-    let (_session, table) = arguments.from.open()?;
-    let skips = arguments.skip_damaged;
-    let mut reader = Reader::new(&table, Bound::Unbounded, Bound::Unbounded, skips)?;
-    let mut out = io::BufWriter::with_capacity(256 << 10, print::out());
-    // On a terminal the dump itself shows how far it is.
-    let shown = io::stdout().is_terminal();
-    let mut bar = Progress::new("dumping", table.stats()?.logical_entries, Unit::Items);
-    let mut tell = |count: u64| {
-        if !shown && count.is_multiple_of(LOOK) {
-            bar.set(count);
-        }
-    };
-    if arguments.binary && records::output() != Output::Table {
-        let detail = "with --binary a dump is bytes, which no other format has: leave --format out, or --binary";
-        return Err(Error::invalid(detail).into());
-    }
-    records::columns(&ENTRY)?;
-    if arguments.binary {
-        let mut writer = dump::Writer::new(out)?;
-        while reader.advance().map_err(or_skip)? {
-            if joined::parts(&reader.value).is_some() {
-                let key = notation.show(&reader.key);
-                return Err(Error::invalid(format!(
-                    "the value of {key} waits for upserts that only the program of this store can join, and a binary \
-                     dump has no form for that: leave --binary out, or let the program read the table"
-                ))
-                .into());
-            }
-            writer.add(&reader.key, &reader.value)?;
-            tell(reader.count);
-        }
-        writer.finish()?;
-    } else if records::output() == Output::Csv {
-        while reader.advance().map_err(or_skip)? {
-            records::record(entry(notation, &reader.key, &reader.value))?;
-            tell(reader.count);
-        }
-    } else {
-        while reader.advance().map_err(or_skip)? {
-            let entry =
-                Entry { key: notation.show(&reader.key), value: notation.show(&reader.value) };
-            tell(reader.count);
-            serde_json::to_writer(&mut out, &entry).map_err(io::Error::from)?;
-            out.write_all(b"\n")?;
-        }
-        out.flush()?;
-    }
-    Ok(Verdict::sound(reader.tell(notation, true)?))
 }

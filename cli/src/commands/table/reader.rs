@@ -260,6 +260,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whether anything was left out so far.
+    pub fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
     /// Says on standard error what was left out, and how many entries were printed; whether nothing was left out.
     pub fn tell(&self, notation: Notation, is_whole_table: bool) -> Result<bool> {
         for lost in &self.lost {

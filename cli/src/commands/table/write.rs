@@ -12,6 +12,7 @@ use varvite::{Batch, Error, Kind, Result, Table};
 use super::change::{Base, Change, Making};
 use super::load::{Filling, check_number};
 use super::range::{KeyBound, KeyRange, as_slice, bounds};
+use crate::advice;
 use crate::exit::{Outcome, Verdict};
 use crate::input;
 use crate::print::{self, Format, records};
@@ -311,7 +312,9 @@ pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
         change.give_up();
         return nothing_in_range(&arguments.table, format);
     }
-    wheel::during("deleting", || table.delete_range(as_slice(&lower), as_slice(&upper)))?;
+    let deleted =
+        wheel::during("deleting", || table.delete_range(as_slice(&lower), as_slice(&upper)));
+    deleted.map_err(|error| around_damage(error, arguments))?;
     let saved = change.save()?;
     match format {
         Format::Json => {
@@ -321,6 +324,21 @@ pub fn delete_range(arguments: &DeleteRange, format: Format) -> Outcome {
         Format::Table => print::line(&format!("range deleted; {}", saved.text()))?,
     }
     Ok(Verdict::Yes)
+}
+
+/// What to do where the edge of a range is damaged, whose keys have to be read; what lies in it as a whole is not.
+fn around_damage(error: Error, arguments: &DeleteRange) -> Error {
+    if error.kind() != Kind::Corrupt {
+        return error;
+    }
+    let what = error.what();
+    Error::new(
+        Kind::Corrupt,
+        format!(
+            "{what}; nothing is deleted: a range that takes in all keys of that file deletes it unread, as --all does; {}",
+            advice::repair(&arguments.store)
+        ),
+    )
 }
 
 /// Whether there is a key within the bounds, or damage, which may hide one and can be deleted.
