@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use varvite::cache::Cache;
+use varvite::context::{self, CommitInfo, Durability, Store};
 use varvite::disk::os::OsDisk;
 use varvite::{
     Batch, LoadOrder, Log, OpenTable, Session, SessionOptions, SnapshotContent, Table, TableOptions,
@@ -283,4 +284,57 @@ fn the_log_is_charged_for_a_large_record_and_keeps_none_of_its_memory() {
     let (kept, charged) = (HELD.get() - before, cache.stats().charged_bytes);
     assert!(kept < record as i64 / 4, "{kept} bytes are kept for records of {record}");
     assert!(charged < charged_before + record / 4, "{charged} charged, {charged_before} before");
+}
+
+/// A context within its one number, as the allocator sees it: a large tree that spills, blocks, reads and openings again. What
+/// the last batch was written from comes on top, as the documents say.
+#[test]
+fn a_context_holds_what_its_number_says() {
+    const LAST_BATCH: i64 = 4 << 20;
+    let mut most = Vec::new();
+    for number in [16_u64 << 20, 48 << 20] {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = || OsDisk::new(folder.path().to_str().unwrap()).unwrap();
+        let start = HELD.get();
+        HELD_MOST.set(start);
+        let options = || {
+            let durability = Durability::Written;
+            context::Options { durability, ..context::Options::default() }.within_memory(number)
+        };
+        // Pages have memory of their own.
+        let held = || HELD_MOST.replace(HELD.get()) - start + (number / 16) as i64;
+        let path = |account: u64| {
+            let name = key(account);
+            [name[..1].to_vec(), name[1..2].to_vec(), name.to_vec()]
+        };
+        let mut store = Store::create(disk(), options()).unwrap();
+        let mut tree = store.empty_tree();
+        for account in 0..250_000 {
+            tree.add(&path(account), &[account as u8; 60]).unwrap();
+        }
+        let info = CommitInfo::default();
+        let mut last = store.commit(&mut tree, &info).unwrap();
+        most.push(("a large tree", number, held()));
+        for block in 0..40_u64 {
+            if block % 20 == 10 {
+                drop(tree);
+                store.close().unwrap();
+                store = Store::open(disk(), options()).unwrap();
+            }
+            tree = store.checkout(&last).unwrap();
+            for change in 0..2_000 {
+                let account = (block * 7_919 + change * 127) % 250_000;
+                let value = tree.find(&path(account)).unwrap().unwrap();
+                tree.add(&path(account), &[value[0].wrapping_add(1); 60]).unwrap();
+            }
+            last = store.commit(&mut tree, &info).unwrap();
+        }
+        most.push(("blocks", number, held()));
+        drop(tree);
+        store.close().unwrap();
+    }
+    for (what, number, held) in &most {
+        let bound = *number as i64 + LAST_BATCH;
+        assert!(*held < bound, "{what}: {} beyond {number}: {most:?}", held - bound);
+    }
 }

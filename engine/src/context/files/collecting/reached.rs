@@ -69,12 +69,15 @@ const PARTS: usize = 128;
 /// In the place of the one patch of a base where it has several, or one that stays as it is: no record is there.
 const SHARED: u64 = 0;
 
+/// By base.
+type Few = HashMap<u64, (u64, u64), BuildNumberHasher>;
+
 /// What is hidden of bases that were not reached yet, and the one patch that needs each. Of a base without an entry all is
 /// hidden.
 #[derive(Debug)]
 pub(crate) struct HiddenOf {
     /// Where that is among the first 64 places alone: a word each, and the patch.
-    few: Box<[HashMap<u64, (u64, u64), BuildNumberHasher>; PARTS]>,
+    few: Box<[Few; PARTS]>,
     more: HashMap<u64, (Hidden, u64), BuildNumberHasher>,
     /// Bases of which nothing is known but that they stay: of what was found late.
     shared: HashSet<u64, BuildNumberHasher>,
