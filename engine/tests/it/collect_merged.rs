@@ -8,6 +8,7 @@ use varvite::Result;
 use varvite::context::{CollectPhase, CommitHash, CommitInfo, Index, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
+use varvite::disk::sim::{Crash, SimDisk};
 
 use crate::context_collect::{Content, content};
 use crate::hooked_disk::{Call, HookedDisk};
@@ -223,4 +224,63 @@ fn a_piece_is_read_although_its_bases_go_between_two_reads() {
         met += usize::from(left.load(SeqCst) == 0);
     }
     assert!(met > 10, "{met} collections between two reads");
+}
+
+/// Whole chunks that come back have patches again where a collection wrote what they make, and more patches were made of that.
+#[test]
+fn chunks_that_are_attached_are_read_however_many_patches_that_makes() {
+    for index in [Index::Minimal, Index::Always] {
+        let (disk, mut random) = (SimDisk::new(1), Random::new(80));
+        let upper = Arc::clone(&disk) as Arc<dyn Disk>;
+        let (mut store, mut commits) = store_on(upper, options(index), &mut random);
+        store.begin_chunk().unwrap();
+        store.close().unwrap();
+        let (copy, lower) = (disk.crash(Crash::Process), SimDisk::new(2));
+        let archive =
+            Options { lower: Some(Arc::clone(&lower) as Arc<dyn Disk>), ..options(index) };
+        let mut twin = Store::open(copy as Arc<dyn Disk>, archive.clone()).unwrap();
+        let mut tree = twin.checkout(&commits[119]).unwrap();
+        tree.add(&["twin"], b"1").unwrap();
+        let last = put(&mut twin, &mut tree, Some(commits[119]), 999);
+        assert!(twin.archive(&last, u64::MAX).unwrap() > 0);
+        twin.close().unwrap();
+
+        let open = |options: &Options| {
+            Store::open(Arc::clone(&disk) as Arc<dyn Disk>, options.clone()).unwrap()
+        };
+        let mut store = open(&options(index));
+        store.collect(&commits[110]).unwrap();
+        finish(&mut store).unwrap();
+        for date in 200..260 {
+            // Opened anew, it knows of no record but by reading it.
+            if date % 7 == 0 {
+                store.close().unwrap();
+                store = open(&options(index));
+            }
+            let parent = commits.last().copied();
+            let mut tree = store.checkout(&parent.unwrap()).unwrap();
+            change(&mut tree, &mut random, 1);
+            commits.push(put(&mut store, &mut tree, parent, date));
+        }
+        let held = |store: &Store| -> Vec<Content> {
+            let kept = commits[110..].iter();
+            kept.map(|it| content(&store.checkout(it).unwrap()).unwrap()).collect()
+        };
+        let expected = held(&store);
+        store.close().unwrap();
+        let mut store = open(&archive);
+        assert!(store.attach().unwrap() > 0);
+        for round in 0..2 {
+            assert!(held(&store) == expected, "{index:?} {round}");
+            assert_eq!(store.check().unwrap().commits as usize, commits.len());
+            store.close().unwrap();
+            store = open(&archive);
+        }
+        let parent = commits.last().copied();
+        let mut tree = store.checkout(&parent.unwrap()).unwrap();
+        change(&mut tree, &mut random, 20);
+        let after = content(&tree).unwrap();
+        let made = put(&mut store, &mut tree, parent, 300);
+        assert_eq!(content(&store.checkout(&made).unwrap()).unwrap(), after);
+    }
 }

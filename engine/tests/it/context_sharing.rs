@@ -133,11 +133,11 @@ fn what_commits_hold_is_told_chunk_by_chunk() {
         let after = store.chunks();
         let left: u64 = after[..after.len() - 1].iter().map(|it| it.disk_bytes).sum();
         let base = after[after.len() - 1].base;
-        let expected: u64 =
-            last.chunks().iter().filter(|it| it.base < base).map(|it| it.bytes).sum();
-        assert!((expected..2 * expected + 8_000).contains(&left), "{left}, held {expected}");
-        // The same is found in what it made of the chunks.
-        assert_eq!(sum(&counted(&store, &commits[29..], 100)).0, sum(&last).0);
+        // It may have dropped bases of patches, and has nothing besides.
+        let found = counted(&store, &commits[29..], 100);
+        assert!(sum(&found).0 <= sum(&last).0, "{:?} of {:?}", sum(&found), sum(&last));
+        let held: u64 = found.chunks().iter().filter(|it| it.base < base).map(|it| it.bytes).sum();
+        assert!((held..2 * held + 8_000).contains(&left), "{left}, held {held}");
     }
 }
 

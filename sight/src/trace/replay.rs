@@ -110,8 +110,9 @@ impl Replay {
         }
     }
 
-    /// Holds no more than some `bytes` of memory by handles of the trace, 4 GiB where nothing is said: what is written to trees
-    /// and not committed, and the trees, tables and views themselves. A call that comes to more fails as `Invalid`, and the
+    /// Holds no more than some `bytes` of memory by handles of the trace, for one of a stranger; without this there is no bound.
+    /// Counted are what is written to trees and not committed, and the trees, tables and views themselves; what several trees
+    /// share, or a tree has spilled, counts as if it were held, so an honest trace may need many times what it takes. A call that comes to more fails as `Invalid`, and the
     /// replay with it. What a store has of its own is bounded by its options.
     #[must_use]
     pub fn holds(mut self, bytes: u64) -> Replay {

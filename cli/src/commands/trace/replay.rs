@@ -78,10 +78,10 @@ pub struct Arguments {
     /// not say which one a table has; may be repeated
     #[arg(long = "upsert", value_name = "[TABLE=]OPERATOR")]
     upserts: Vec<Joined>,
-    /// What handles of the trace may take in memory on each store, in MiB, about: trees with what is not committed of them,
-    /// tables and views
-    #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..1 << 20))]
-    held_mib: u64,
+    /// What handles of the trace may take in memory on each store, in MiB, for a stranger's trace: trees with what is not
+    /// committed of them, tables and views. What trees share counts for each [default: no bound]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..1 << 20))]
+    held_mib: Option<u64>,
     /// Run every call on this store too: a new one, or one of varvite or of Irmin that has the commits; one of Irmin
     /// is only read
     #[arg(long, value_name = "DIR")]
@@ -334,7 +334,10 @@ impl Opened {
     ) -> Side {
         let Opened { context, session, made, reads_only, was_there } = self;
         let mut replay = Replay::new(context, session, settled.table.clone(), monotonic_ns);
-        replay = replay.with_tables(of_snapshot).holds(arguments.held_mib << 20);
+        replay = replay.with_tables(of_snapshot);
+        if let Some(mib) = arguments.held_mib {
+            replay = replay.holds(mib << 20);
+        }
         replay = replay.joins(arguments.upserts.iter().map(Joined::pair).collect());
         if let Some(commit) = at {
             replay = replay.begins_at(commit);

@@ -34,6 +34,7 @@ use crate::context::pieces::spare::Spares;
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::file::append::PAYLOAD_MAX;
+use crate::format::codec::Decoder;
 use crate::format::hash::combine;
 use crate::order;
 use crate::sync::{AtomicU64, Mutex, lock};
@@ -585,28 +586,36 @@ impl Pack {
                 (node, Base { offset, patches: 0, under: 0 })
             }
             Read::Patch(under, changes) => {
-                let too_many =
-                    || changes.corrupt(format_args!("at most {PATCHES_MAX} patches"), "another");
-                let rest = patches.checked_sub(1).ok_or_else(too_many)?;
-                let mut node = match self.objects.get(under) {
-                    Some(kept) => kept.own(under),
-                    None => self.record(under, |file, place, record| {
+                let base = match (self.objects.get(under), patches.checked_sub(1)) {
+                    (Some(kept), _) => kept.own(under),
+                    (None, Some(rest)) => self.record(under, |file, place, record| {
                         self.patched(file, place, under, record, rest)
                     })?,
+                    (None, None) => self.far_below(under)?,
                 };
-                let patches = node.base.map_or(0, |base| base.patches) + 1;
-                // What was kept has a chain of its own.
-                if patches > PATCHES_MAX {
-                    return Err(too_many());
-                }
-                *node.changes_mut() = Changes::none();
-                patch::apply(&mut node, record.tag, offset, changes)?;
-                // What the patch says is known of the base, and nothing was changed since.
-                node.changes_mut().settle(Form::Patch(Since::Base));
-                (node, Base { offset, patches, under })
+                return Self::patched_from(base, under, offset, record, changes);
             }
         };
         node.base = Some(base);
+        node.hash = OnceLock::from(record.hash);
+        Ok(node)
+    }
+
+    /// The node of the patch `record` at `offset`: `node`, which is at `under`, with these changes.
+    fn patched_from(
+        mut node: Node,
+        under: u64,
+        offset: u64,
+        record: &Record<'_>,
+        changes: Decoder<'_>,
+    ) -> Result<Node> {
+        // More than the writer counts to are as many to it.
+        let patches = (node.base.map_or(0, |base| base.patches) + 1).min(PATCHES_MAX);
+        *node.changes_mut() = Changes::none();
+        patch::apply(&mut node, record.tag, offset, changes)?;
+        // What the patch says is known of the base, and nothing was changed since.
+        node.changes_mut().settle(Form::Patch(Since::Base));
+        node.base = Some(Base { offset, patches, under });
         node.hash = OnceLock::from(record.hash);
         Ok(node)
     }

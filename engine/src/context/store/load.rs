@@ -420,12 +420,17 @@ impl Store {
                 whose::is_others(&*self.disk, self.control.store, name)
             };
             match is_others {
-                Ok(false) if self.is_of_copy((epoch, number, generation))? => {
-                    let aside = whose::set_aside(&*self.disk, name)?;
-                    self.disk.sync_directory("")?;
-                    self.warnings.add(whose::told_aside(name, &aside));
-                }
-                Ok(false) => self.disk.remove(name)?,
+                Ok(false) => match self.is_of_copy((epoch, number, generation)) {
+                    Ok(false) => self.disk.remove(name)?,
+                    Ok(true) => {
+                        let aside = whose::set_aside(&*self.disk, name)?;
+                        self.disk.sync_directory("")?;
+                        self.warnings.add(whose::told_aside(name, &aside));
+                    }
+                    Err(error) => {
+                        lock(&self.index).warn(format!("{name} is left over: {error}"));
+                    }
+                },
                 Ok(true) => lock(&self.index).warn(whose::told(&*self.disk, name)),
                 // Nothing needs it: it waits until it can be seen whose it is.
                 Err(error) => lock(&self.index).warn(format!("{name} is left over: {error}")),

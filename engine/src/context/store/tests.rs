@@ -427,13 +427,13 @@ fn made_up(records: impl FnOnce(&mut Encoder, u64) -> u64) -> Store {
 const ONE_ENTRY: [u8; 3] = [1 << 5 | 1, b'a', 7];
 
 #[test]
-fn a_chain_of_patches_is_as_long_as_it_may_be_whatever_was_read_before() {
+fn a_long_chain_of_patches_is_read_and_an_endless_one_is_damage() {
     let mut places = Vec::new();
     let store = made_up(|out, start| {
         let from = out.bytes().len();
         record::put(out, 5, start, Tag::Flat, &[1; 32], &ONE_ENTRY);
         places.push(start);
-        for round in 0..300_u64 {
+        for round in 0..5_000_u64 {
             let at = start + (out.bytes().len() - from) as u64;
             let mut body = Encoder::new();
             body.varint(at - places[places.len() - 1]);
@@ -445,13 +445,14 @@ fn a_chain_of_patches_is_as_long_as_it_may_be_whatever_was_read_before() {
         }
         start
     });
-    for (patches, place) in places.into_iter().enumerate() {
-        let node = store.pack.node(place);
-        if patches <= usize::from(PATCHES_MAX) {
-            assert_eq!(node.unwrap().count(), 1);
-        } else {
-            assert_eq!(node.unwrap_err().kind(), Kind::Corrupt, "{patches} patches");
-        }
+    let error = store.pack.node(places[5_000]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    // What is deeper than a writer goes is as deep to it; the first is read with nothing in the cache.
+    for patches in [4_000, 9, 10, 11].into_iter().chain(0..300) {
+        let node = store.pack.node(places[patches]).unwrap();
+        assert_eq!(node.count(), 1);
+        let deep = usize::from(node.base.unwrap().patches);
+        assert_eq!(deep, patches.min(PATCHES_MAX.into()), "{patches} patches");
     }
 }
 

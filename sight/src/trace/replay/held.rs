@@ -21,8 +21,8 @@ const TABLE_BYTES: u64 = 16 << 10;
 const STEP_BYTES: u64 = 128;
 const ENTRY_BYTES: u64 = 256;
 
-/// What is held where a host says nothing else.
-pub(super) const MOST: u64 = 4 << 30;
+/// What is held where a host says nothing else: all. An honest trace may share much between trees, which is counted for each.
+pub(super) const MOST: u64 = u64::MAX;
 
 /// What was written to a tree, or to the draft of a table, and is nowhere else.
 #[derive(Debug)]

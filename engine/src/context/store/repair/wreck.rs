@@ -533,6 +533,8 @@ impl Wreck {
         };
         let row = row.unwrap_or_else(|| {
             let length = records.last().map_or(0, |last| Self::end_of(&bytes, last));
+            // What was written in full is longer than it was in the chunk.
+            let length = limit.map_or(length, |limit| length.min(limit.saturating_sub(base)));
             Row { number, count: 1, base, length, chain: 0, state: State::Gone }
         });
         let row = Row { state: State::Sparse(file), ..row };

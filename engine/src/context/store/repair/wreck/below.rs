@@ -129,6 +129,15 @@ impl Wreck {
             {
                 continue;
             }
+            // A collection may have written a node in full where the chunk has a patch and other records behind it.
+            let is_whole_record = |place: usize| {
+                let at = base.saturating_add(place as u64);
+                let from = bytes.get(place..).unwrap_or_default();
+                record::take(&whole, place as u64, self.store, at, from).is_ok()
+            };
+            if (place.start + 1..place.end).any(is_whole_record) {
+                continue;
+            }
             mended.take(entry.distance, entry.place, record.len() as u64);
             count += 1;
         }
