@@ -7,7 +7,7 @@
 //! same blocks of the first, without the tenth of them at either end, with twice its standard error; the second is
 //! another that has nothing, which tells what such a figure is worth. All end with the same commit.
 //!
-//! With `--only "a recorder"` that side runs alone, so that valgrind counts what its blocks take, which is the same each time:
+//! With `--only "a recorder"` that side runs alone, so that valgrind counts what its blocks take, which differs by about a hundredth from run to run:
 //! `valgrind --tool=callgrind --toggle-collect='*counted_block*' …`.
 #![allow(clippy::disallowed_methods)] // A benchmark has a clock.
 

@@ -114,8 +114,8 @@ impl Words {
     }
 }
 
-/// Copies `from` to `to`, which is as long. Most names and values are short, and asking the system's library for so little takes
-/// longer than the bytes do: the ends of what has up to 64 are copied whole, and overlap.
+/// Copies `from` to `to`, which is as long. Most names and values are short, and are copied without a call: the ends of what has
+/// 8 to 64 bytes are copied whole, and overlap.
 #[inline]
 fn copy(to: &mut [u8], from: &[u8]) {
     const HALF: usize = 16;
