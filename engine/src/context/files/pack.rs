@@ -5,6 +5,7 @@
 //! that still grows is read as it is; a record's checksum is verified whenever its bytes are read.
 //! Format document: `docs/format/pack.md`.
 
+pub(crate) mod chains;
 mod looks;
 mod swaps;
 
@@ -37,7 +38,7 @@ use crate::file::append::PAYLOAD_MAX;
 use crate::format::codec::Decoder;
 use crate::format::hash::combine;
 use crate::order;
-use crate::sync::{AtomicU64, Mutex, lock};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// Bytes read at first past the page cache: most records are shorter.
 const GUESS: usize = 960;
@@ -72,7 +73,7 @@ pub(crate) struct Pack {
     /// Of the store, part of every checksum.
     pub(crate) store: u64,
     chunks: Mutex<Vec<Arc<Chunk>>>,
-    /// How often chunks were found to be other files, and the right to look for that.
+    /// How often chunks became other files, or were found to be, and the right to look for that.
     swaps: AtomicU64,
     rereading: Mutex<()>,
     pub(crate) files: Arc<Files>,
@@ -226,6 +227,8 @@ impl Pack {
         let mut chunks = lock(&self.chunks);
         let first = chunks.partition_point(|old| old.number < numbers.start);
         let after = chunks.partition_point(|old| old.number < numbers.end);
+        // Whoever sees that chunks are others knows that what it read before may not fit them.
+        self.swaps.fetch_add(1, Ordering::AcqRel);
         order::splice(&mut chunks, first..after, fresh)
     }
 
@@ -534,7 +537,7 @@ impl Pack {
 
     /// The node at `offset`, read from at most [`PATCHES_MAX`] records more.
     pub(crate) fn read_node(&self, offset: u64) -> Result<Node> {
-        self.beside_merges(offset, || {
+        self.beside_merges(|| {
             self.record(offset, |file, place, record| {
                 self.patched(file, place, offset, record, PATCHES_MAX)
             })
@@ -591,7 +594,7 @@ impl Pack {
                     (None, Some(rest)) => self.record(under, |file, place, record| {
                         self.patched(file, place, under, record, rest)
                     })?,
-                    (None, None) => self.far_below(under)?,
+                    (None, None) => self.chain(under)?.nodes(None)?.0,
                 };
                 return Self::patched_from(base, under, offset, record, changes);
             }
@@ -602,7 +605,7 @@ impl Pack {
     }
 
     /// The node of the patch `record` at `offset`: `node`, which is at `under`, with these changes.
-    fn patched_from(
+    pub(crate) fn patched_from(
         mut node: Node,
         under: u64,
         offset: u64,
@@ -663,31 +666,26 @@ impl Load for Pack {
             return found;
         }
         observer::count_miss(self.meter.as_ref(), tally);
-        let found = self.record(offset, |file, place, record| {
-            if let Some(found) = record::find(file, place, offset, record, path)? {
-                // What leads further is passed often, and worth a node; a small one once that shows.
-                let leads = matches!(found, Some((_, Slot::StoredNode(_))));
-                let size = record.body.len();
-                let at_once = leads && size > SMALL_BODY || self.objects.has_room(offset);
-                let when_again = leads || size > MIDDLING_BODY;
-                if !(at_once || when_again && self.recent_nodes.again(offset)) {
-                    return Ok(Scan::Slot(found));
+        self.beside_merges(|| {
+            self.record(offset, |file, place, record| {
+                if let Some(found) = record::find(file, place, offset, record, path)? {
+                    // What leads further is passed often, and worth a node; a small one once that shows.
+                    let leads = matches!(found, Some((_, Slot::StoredNode(_))));
+                    let size = record.body.len();
+                    let at_once = leads && size > SMALL_BODY || self.objects.has_room(offset);
+                    let when_again = leads || size > MIDDLING_BODY;
+                    if !(at_once || when_again && self.recent_nodes.again(offset)) {
+                        return Ok(Scan::Slot(found));
+                    }
+                    if let Some(leaf) = record::kept_leaf(file, place, offset, record)? {
+                        self.objects.insert(offset, Kept::Leaf(leaf));
+                        return Ok(Scan::Slot(found));
+                    }
                 }
-                if let Some(leaf) = record::kept_leaf(file, place, offset, record)? {
-                    self.objects.insert(offset, Kept::Leaf(leaf));
-                    return Ok(Scan::Slot(found));
-                }
-            }
-            let node = self.patched(file, place, offset, record, PATCHES_MAX)?;
-            Ok(Scan::Node(self.keep(offset, node)))
-        });
-        match found {
-            // A collection has written it anew meanwhile.
-            Err(error) if error.kind() == Kind::Collected && self.has_record(offset)? => {
-                Ok(Scan::Node(self.keep(offset, self.read_node(offset)?)))
-            }
-            found => found,
-        }
+                let node = self.patched(file, place, offset, record, PATCHES_MAX)?;
+                Ok(Scan::Node(self.keep(offset, node)))
+            })
+        })
     }
 
     fn value(&self, offset: u64) -> Result<Arc<[u8]>> {

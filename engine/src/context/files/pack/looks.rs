@@ -5,18 +5,13 @@ use std::sync::{Arc, Weak};
 use super::Pack;
 use crate::context::files::chunk::{Opening, Seal};
 use crate::context::files::chunk_files::Chunk;
-use crate::context::files::patch::PATCHES_MAX;
-use crate::context::files::record::{self, Read, Tag};
+use crate::context::files::record::{self, Tag};
 use crate::context::files::sparse::{KeptRecord, State};
 use crate::context::hash::Hash;
-use crate::context::pieces::node::Node;
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::crc_append;
 use crate::format::codec::Encoder;
 use crate::sync::Ordering;
-
-/// A node that is read from more records than this is damaged, or of a file that somebody made.
-const PATCHES_READ: usize = 4096;
 
 impl Pack {
     /// Whether the record at `offset` is there with all that it refers to.
@@ -40,16 +35,17 @@ impl Pack {
         })
     }
 
-    /// Does `read` with the record of `offset`, and again where another that it is a patch of is no more: a collection that
-    /// did away with that has first written the one at `offset` without it.
-    pub(super) fn beside_merges<T>(
-        &self,
-        offset: u64,
-        mut read: impl FnMut() -> Result<T>,
-    ) -> Result<T> {
-        match read() {
-            Err(error) if error.kind() == Kind::Collected && self.has_record(offset)? => read(),
-            outcome => outcome,
+    /// Does `read` with a record, and again where another that it is a patch of is no more: a collection that did away with
+    /// that has first written the one without it. Until chunks are what they were when it began.
+    pub(super) fn beside_merges<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            let before = self.swaps.load(Ordering::Acquire);
+            match read() {
+                Err(error)
+                    if error.kind() == Kind::Collected
+                        && self.swaps.load(Ordering::Acquire) != before => {}
+                outcome => return outcome,
+            }
         }
     }
 
@@ -127,41 +123,6 @@ impl Pack {
                 false
             }
         }
-    }
-
-    /// The node at `offset` below a patch that is the last of as many as a writer makes. There may be more where a chunk took
-    /// the place of one that a collection had rewritten without bases: an attached one, or the one that a reader still has.
-    pub(super) fn far_below(&self, offset: u64) -> Result<Node> {
-        let (mut above, mut at) = (Vec::new(), offset);
-        let mut node = loop {
-            let read = self.record(at, |file, place, record| {
-                if above.len() == PATCHES_READ {
-                    let expected = format!("at most {PATCHES_READ} patches of one another");
-                    return Err(Error::corrupt(file, place, expected, "more"));
-                }
-                match record::read(file, place, at, record)? {
-                    Read::Patch(under, _) => Ok((under, None)),
-                    Read::Full(_) => Ok((at, Some(self.patched(file, place, at, record, 0)?))),
-                }
-            })?;
-            match read {
-                (_, Some(node)) => break node,
-                (under, None) => above.push((at, under)),
-            }
-            at = read.0;
-        };
-        for (at, under) in above.into_iter().rev() {
-            node = self.record(at, |file, place, record| {
-                match record::read(file, place, at, record)? {
-                    Read::Patch(base, changes) if base == under => {
-                        Pack::patched_from(node, under, at, record, changes)
-                    }
-                    // Written without its base since it was looked at.
-                    _ => self.patched(file, place, at, record, PATCHES_MAX),
-                }
-            })?;
-        }
-        Ok(node)
     }
 
     /// The opening of `chunk`, which nothing but scans read. `Corrupt` when it is not what it was.

@@ -111,6 +111,7 @@ impl Pack {
         }
         self.forget_chunks(&control.chunks);
         self.swaps.fetch_add(u64::from(found), Ordering::AcqRel);
-        Ok(found)
+        // The writer of this process may have seen to it meanwhile.
+        Ok(found || self.swaps.load(Ordering::Acquire) != before)
     }
 }

@@ -10,7 +10,7 @@ use crate::context::files::collecting::{marks, reached};
 use crate::context::files::record::Tag;
 use crate::context::hash::CommitHash;
 use crate::context::store::Store;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::order::BTreeMap;
 
 /// The most commits that are compared at once.
@@ -103,6 +103,7 @@ impl Store {
 impl Sharing {
     /// Counts up to `pieces` more. Each costs a read of its whole record, a value's as well; that of a directory's
     /// piece is read once more for its children, with the records that it is a patch of. Returns whether some are left.
+    /// Of what a collection writes anew meanwhile that counts which was met first.
     /// `store` is the one that began it; after an error, as when a collection has taken one of the commits, it is to be
     /// begun anew.
     pub fn step(&mut self, store: &Store, pieces: u64) -> Result<bool> {
@@ -113,10 +114,15 @@ impl Sharing {
                 (holders, needed) = (holders | more, needed | bytes);
                 self.waiting.pop();
             }
-            let (length, tag, base) = store.pack.record(offset, |file, place, record| {
+            let counted = store.pack.record(offset, |file, place, record| {
                 let base = reached::base((file, place), offset, record)?;
                 Ok((record.length as u64, record.tag, base))
-            })?;
+            });
+            let (length, tag, base) = match counted {
+                // What was a patch of it was written without it since it was met.
+                Err(error) if error.kind() == Kind::Collected && holders == 0 => continue,
+                counted => counted?,
+            };
             let part = self.parts.entry(holders | needed).or_default();
             *part = (part.0 + 1, part.1 + length);
             self.counted += 1;
