@@ -326,10 +326,15 @@ impl<'a> Batch<'a> {
     /// Puts a patch of what the node was into `out`, if that is worth it.
     fn patch(&self, out: &mut Encoder, at: u64, node: &Node) -> Result<Option<(Tag, Settled)>> {
         let Some(from) = node.base.filter(|_| node.weight() > SMALL) else { return Ok(None) };
-        // What the record is a patch of may be no more, though the record is.
-        let may_repeat = from.under != 0
-            && self.barrier.map_or(Ok(true), |barrier| barrier.allows_base(from.under))?;
-        let Some(since) = Self::since(node, from, may_repeat) else { return Ok(None) };
+        let mut since = Self::since(node, from, from.under != 0);
+        // What the record is a patch of may be no more, though the record is. Asked only where it is wanted: then it stays.
+        if since == Some(Since::Base)
+            && let Some(barrier) = self.barrier
+            && !barrier.allows_base(from.under)?
+        {
+            since = Self::since(node, from, false);
+        }
+        let Some(since) = since else { return Ok(None) };
         let (under, patches) = match since {
             Since::Base => (from.under, from.patches),
             Since::Record => (from.offset, from.patches + 1),

@@ -56,19 +56,22 @@ impl<'a> Barrier<'a> {
 
     /// Whether the object at `offset` may be referred to, which then stays, and is no worse than another.
     pub(crate) fn allows(&self, offset: u64) -> Result<bool> {
-        Ok(!(self.is_archive && self.pack.is_only_below(offset)) && self.is_there(offset)?)
+        Ok(!(self.is_archive && self.pack.is_only_below(offset)) && self.is_there(offset, true)?)
     }
 
-    fn is_there(&self, offset: u64) -> Result<bool> {
+    /// Whether the record at `offset` is there, as an object or at least for its bytes, and then stays.
+    fn is_there(&self, offset: u64, is_object: bool) -> Result<bool> {
         if offset >= self.edge {
             return Ok(true);
         }
-        let is_there = match self.marks {
-            Some(marks) => marks.has_object(offset),
-            None => self.pack.has_object(offset)?,
+        let is_there = match (self.marks, is_object) {
+            (Some(marks), true) => marks.has_object(offset),
+            (Some(marks), false) => marks.has_record(offset),
+            (None, true) => self.pack.has_object(offset)?,
+            (None, false) => self.pack.has_record(offset)?,
         };
         if let Some(roots) = self.roots.as_ref().filter(|_| is_there) {
-            roots.borrow_mut().push((offset, true));
+            roots.borrow_mut().push((offset, is_object));
         }
         Ok(is_there)
     }
@@ -76,22 +79,12 @@ impl<'a> Barrier<'a> {
     /// Whether a patch may be of the record at `offset`, which then stays for its bytes at least: a collection may have done
     /// away with it where what was a patch of it stays.
     pub(crate) fn allows_base(&self, offset: u64) -> Result<bool> {
-        if offset >= self.edge {
-            return Ok(true);
-        }
-        let is_there = match self.marks {
-            Some(marks) => marks.has_record(offset),
-            None => self.pack.has_record(offset)?,
-        };
-        if let Some(roots) = self.roots.as_ref().filter(|_| is_there) {
-            roots.borrow_mut().push((offset, false));
-        }
-        Ok(is_there)
+        self.is_there(offset, false)
     }
 
     /// `Collected` unless the object at `offset` may be referred to.
     pub(crate) fn expect(&self, offset: u64) -> Result<()> {
-        if self.is_there(offset)? {
+        if self.is_there(offset, true)? {
             return Ok(());
         }
         Err(Error::new(

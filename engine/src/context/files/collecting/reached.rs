@@ -80,7 +80,7 @@ pub(crate) struct HiddenOf {
     few: Box<[Few; PARTS]>,
     more: HashMap<u64, (Hidden, u64), BuildNumberHasher>,
     /// Bases of which nothing is known but that they stay: of what was found late.
-    shared: HashSet<u64, BuildNumberHasher>,
+    shared: Box<[HashSet<u64, BuildNumberHasher>; PARTS]>,
 }
 
 impl Default for HiddenOf {
@@ -88,7 +88,7 @@ impl Default for HiddenOf {
         HiddenOf {
             few: Box::new(std::array::from_fn(|_| HashMap::default())),
             more: HashMap::default(),
-            shared: HashSet::default(),
+            shared: Box::new(std::array::from_fn(|_| HashSet::default())),
         }
     }
 }
@@ -128,15 +128,16 @@ impl HiddenOf {
 
     /// The base at `offset` stays, whatever else needs it.
     pub(crate) fn share(&mut self, offset: u64) {
-        self.shared.insert(offset);
+        self.shared[part_of(offset)].insert(offset);
     }
 
     /// The one patch that needs the base at `offset`, if that may be written otherwise.
     pub(crate) fn one_patch(&self, offset: u64) -> Option<u64> {
-        if !self.shared.is_empty() && self.shared.contains(&offset) {
+        let part = part_of(offset);
+        if !self.shared[part].is_empty() && self.shared[part].contains(&offset) {
             return None;
         }
-        let few = self.few[part_of(offset)].get(&offset).map(|(_, one)| *one);
+        let few = self.few[part].get(&offset).map(|(_, one)| *one);
         let one = few.or_else(|| self.more.get(&offset).map(|(_, one)| *one));
         one.filter(|one| *one != SHARED)
     }
@@ -154,16 +155,19 @@ impl HiddenOf {
         let few = self.few.iter().map(|part| map(part.capacity(), size_of::<(u64, (u64, u64))>()));
         let more = self.more.values().map(|(hidden, _)| hidden.more.capacity() * size_of::<u64>());
         let of_more = map(self.more.capacity(), size_of::<(u64, (Hidden, u64))>());
-        let shared = map(self.shared.capacity(), size_of::<u64>());
-        size_of_val(&*self.few) + few.sum::<usize>() + of_more + more.sum::<usize>() + shared
+        let shared = self.shared.iter().map(|part| map(part.capacity(), size_of::<u64>()));
+        let parts = size_of_val(&*self.few) + size_of_val(&*self.shared);
+        let more = of_more + more.sum::<usize>();
+        parts + few.sum::<usize>() + more + shared.sum::<usize>()
     }
 
     pub(crate) fn forget(&mut self, offset: u64) {
-        if self.few[part_of(offset)].remove(&offset).is_none() && !self.more.is_empty() {
+        let part = part_of(offset);
+        if self.few[part].remove(&offset).is_none() && !self.more.is_empty() {
             self.more.remove(&offset);
         }
-        if !self.shared.is_empty() {
-            self.shared.remove(&offset);
+        if !self.shared[part].is_empty() {
+            self.shared[part].remove(&offset);
         }
     }
 }
