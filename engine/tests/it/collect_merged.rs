@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use varvite::Result;
-use varvite::context::{CollectPhase, CommitHash, CommitInfo, Index, Options, Store, Tree};
+use varvite::context::{
+    ChunkInfo, ChunkState, CollectPhase, CommitHash, CommitInfo, Index, Options, Store, Tree,
+};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::sim::{Crash, SimDisk};
@@ -226,6 +228,161 @@ fn a_piece_is_read_although_its_bases_go_between_two_reads() {
     assert!(met > 10, "{met} collections between two reads");
 }
 
+/// A handle to read is stopped between two reads of a piece, and a whole collection ends meanwhile; then again.
+#[test]
+fn a_piece_is_read_although_two_collections_end_between_its_reads() {
+    let (sim, mut random) = (SimDisk::new(3), Random::new(60));
+    let small = Options { objects_bytes: 0, pages_bytes: 0, ..options(Index::Minimal) };
+    let (store, commits) = store_on(Arc::clone(&sim) as Arc<dyn Disk>, small.clone(), &mut random);
+    store.close().unwrap();
+    let mut met = 0;
+    for (first, gap) in (0..150).step_by(7).flat_map(|first| (1..5).map(move |gap| (first, gap))) {
+        let image = sim.crash(Crash::Process);
+        let writer = Store::open(Arc::clone(&image) as Arc<dyn Disk>, small.clone()).unwrap();
+        let writer = Mutex::new(writer);
+        let (read, counted) =
+            (Arc::new(AtomicUsize::new(usize::MAX / 2)), Arc::new(AtomicUsize::new(0)));
+        let (from, ended, targets) = (Arc::clone(&read), Arc::clone(&counted), commits.clone());
+        let disk = HookedDisk::new(image, move |call, _| {
+            let at = if call == Call::Read { from.fetch_add(1, SeqCst) } else { usize::MAX };
+            let target = [first, first + gap].into_iter().position(|there| there == at);
+            if let Some(number) = target {
+                let mut writer = writer.lock().unwrap();
+                writer.collect(&targets[100 + 8 * number]).unwrap();
+                finish(&mut writer).unwrap();
+                ended.fetch_add(1, SeqCst);
+            }
+        });
+        let reader = Store::open_read_only(disk, small.clone()).unwrap();
+        let tree = reader.checkout(&commits[110]).unwrap();
+        let expected = content(&tree).unwrap();
+        read.store(0, SeqCst);
+        assert!(content(&tree).unwrap() == expected, "reads {first} and {gap} on");
+        met += counted.load(SeqCst);
+    }
+    assert!(met > 100, "{met} collections between two reads");
+}
+
+#[test]
+fn what_commits_share_is_counted_while_bases_go() {
+    for pieces in (0..400).step_by(40) {
+        let (disk, mut random) = (MemoryDisk::seeded(1), Random::new(70));
+        let (mut store, commits) = store(&disk, Index::Minimal, &mut random);
+        let mut sharing = store.sharing(&commits[100..120]).unwrap();
+        assert!(sharing.step(&store, pieces).unwrap());
+        store.collect(&commits[100]).unwrap();
+        finish(&mut store).unwrap();
+        while sharing.step(&store, 1).unwrap() {}
+        let mut anew = store.sharing(&commits[100..120]).unwrap();
+        while anew.step(&store, 100).unwrap() {}
+        // Some bases are not what they were when what is a patch of them was counted.
+        let (counted, anew) = (sharing.counted(), anew.counted());
+        assert!(counted * 10 >= anew * 9, "{pieces}: {counted} and {anew}");
+    }
+}
+
+/// Files that are longer than those that they take the place of count as well.
+#[test]
+fn what_a_collection_gives_back_is_what_there_is_less() {
+    let (disk, mut random) = (MemoryDisk::seeded(1), Random::new(75));
+    // Of the last of so short chunks all stays, with a page of a mapping more.
+    let short = Options { chunk_bytes: 8_000, ..options(Index::Minimal) };
+    let (mut store, commits) = store_on(disk as Arc<dyn Disk>, short, &mut random);
+    commits[108..118].iter().for_each(|commit| store.pin(commit).unwrap());
+    store.begin_chunk().unwrap();
+    let taken = |store: &Store| store.chunks().iter().map(|it| it.disk_bytes).sum::<u64>();
+    let (before, mut most) = (taken(&store), 0);
+    store.collect(&commits[118]).unwrap();
+    while store.collect_step(50).unwrap() {
+        most = most.max(taken(&store));
+    }
+    assert!(most > before, "no chunk has grown");
+    assert_eq!(store.collect_status().unwrap().reclaimed_bytes, before - taken(&store));
+}
+
+/// What is written in full is on the disk before what it takes the place of goes: that is bounded, however much has changed.
+#[test]
+fn a_collection_of_much_that_has_changed_needs_little_of_the_disk() {
+    for index in [Index::Minimal, Index::Always] {
+        let sim = SimDisk::new(5);
+        let (mut store, commits) = patched_store(&sim, index);
+        let kept = &commits[commits.len() - 2..];
+        let held = |store: &Store| -> Vec<Content> {
+            kept.iter().map(|it| content(&store.checkout(it).unwrap()).unwrap()).collect()
+        };
+        let expected = held(&store);
+        let before = store.stats().pack_bytes;
+        store.collect(&kept[0]).unwrap();
+        let beside = 2 * CHUNK + before / 25;
+        sim.capacity(Some(sim.total_bytes() + beside));
+        finish(&mut store).unwrap();
+        assert!(store.stats().pack_bytes < before, "{before}");
+        assert!(held(&store) == expected);
+        assert!(store.check().unwrap().index_faults.is_empty());
+        // The next ones do what there was no room for.
+        sim.capacity(None);
+        for date in 0..8 {
+            let mut tree = store.checkout(&kept[1]).unwrap();
+            tree.add(&["more"], &[date; 10]).unwrap();
+            put(&mut store, &mut tree, Some(kept[1]), i64::from(date));
+            store.collect(&kept[0]).unwrap();
+            finish(&mut store).unwrap();
+        }
+        let (bytes, fresh) = (store.stats().pack_bytes, fresh_bytes(&store, kept, index));
+        assert!(bytes < fresh * 5 / 4 + 8_000, "{index:?}: {bytes}, new {fresh}");
+        assert!(held(&store) == expected);
+    }
+}
+
+/// Where there is room for what stays of a chunk and for nothing more, a collection makes room all the same.
+#[test]
+fn a_collection_on_a_disk_that_is_nearly_full_makes_room() {
+    for beside in [CHUNK + 12_000, 40_000, 30_000] {
+        let sim = SimDisk::new(6);
+        let (mut store, commits) = patched_store(&sim, Index::Minimal);
+        let kept = commits[commits.len() - 2];
+        let expected = content(&store.checkout(&kept).unwrap()).unwrap();
+        let before = store.stats().pack_bytes;
+        store.collect(&kept).unwrap();
+        sim.capacity(Some(sim.total_bytes() + beside));
+        finish(&mut store).unwrap();
+        assert!(store.stats().pack_bytes < before, "{before}");
+        assert!(content(&store.checkout(&kept).unwrap()).unwrap() == expected);
+        assert_eq!(store.check().unwrap().commits, 2, "{beside}");
+    }
+}
+
+const CHUNK: u64 = 60_000;
+
+/// A store of many directories, each of which was changed once and a little, and of values that go.
+fn patched_store(disk: &Arc<SimDisk>, index: Index) -> (Store, Vec<CommitHash>) {
+    let mut random = Random::new(90);
+    let disk = Arc::clone(disk) as Arc<dyn Disk>;
+    let mut store = Store::create(disk, options(index)).unwrap();
+    let path = |directory: usize, name: usize| [format!("d{directory:03}"), format!("n{name:02}")];
+    let (mut tree, mut commits) = (store.empty_tree(), Vec::new());
+    for directory in 0..300 {
+        for name in 0..30 {
+            tree.add(&path(directory, name), &random.bytes(60)).unwrap();
+        }
+        // A commit is never in two chunks.
+        if directory % 12 == 11 {
+            commits.push(put(&mut store, &mut tree, commits.last().copied(), 0));
+        }
+    }
+    for date in 1..101 {
+        for turn in 0..3 {
+            let directory = (date * 3 + turn) % 300;
+            tree.add(&path(directory, random.index(30)), &random.bytes(60)).unwrap();
+        }
+        // In no commit that is kept.
+        tree.add(&["goes"], &random.bytes(3_000)).unwrap();
+        let parent = commits.last().copied();
+        commits.push(put(&mut store, &mut tree, parent, date as i64));
+    }
+    (store, commits)
+}
+
 /// Whole chunks that come back have patches again where a collection wrote what they make, and more patches were made of that.
 #[test]
 fn chunks_that_are_attached_are_read_however_many_patches_that_makes() {
@@ -283,4 +440,72 @@ fn chunks_that_are_attached_are_read_however_many_patches_that_makes() {
         let made = put(&mut store, &mut tree, parent, 300);
         assert_eq!(content(&store.checkout(&made).unwrap()).unwrap(), after);
     }
+}
+
+/// What was found late, beside a commit, stays as it was. A collection that is begun anew behind a crash finds it at once, and
+/// takes nothing that it has cleaned for other than it should be.
+#[test]
+fn behind_a_crash_no_chunk_is_cleaned_twice() {
+    let mut cleaned = 0;
+    for index in [Index::Minimal, Index::Always] {
+        for seed in 0..4 {
+            let (sim, mut random) = (SimDisk::new(seed), Random::new(100 + seed));
+            let disk = Arc::clone(&sim) as Arc<dyn Disk>;
+            let (mut store, mut commits) = store_on(disk, options(index), &mut random);
+            let mut held: Vec<(Tree, CommitHash)> = Vec::new();
+            for commit in &commits[60..95] {
+                let mut tree = store.checkout(commit).unwrap();
+                change(&mut tree, &mut random, 3);
+                held.push((tree, *commit));
+            }
+            store.collect(&commits[95]).unwrap();
+            commits.drain(..95);
+            let mut steps = 0;
+            while store.collect_status().unwrap().phase == CollectPhase::Marking {
+                assert!(store.collect_step(20).unwrap());
+                steps += 1;
+                if let Some((mut tree, _)) = held.pop_if(|_| steps % 2 == 0) {
+                    commits.push(put(&mut store, &mut tree, None, 500 + steps));
+                }
+            }
+            let chunks = store.collect_status().unwrap().chunks_left;
+            while store.collect_status().unwrap().chunks_left > chunks / 3 {
+                assert!(store.collect_step(20).unwrap());
+            }
+            let expected: Vec<Content> =
+                commits.iter().map(|it| content(&store.checkout(it).unwrap()).unwrap()).collect();
+            // A crash while it marks again is one more.
+            for round in 0..3 {
+                let image = sim.crash(Crash::Process);
+                let mut store =
+                    Store::open(Arc::clone(&image) as Arc<dyn Disk>, options(index)).unwrap();
+                let is_clean = |chunk: &ChunkInfo| chunk.state != ChunkState::Whole;
+                let done: Vec<ChunkInfo> = store.chunks().into_iter().filter(is_clean).collect();
+                let names = sparse_files(&image);
+                assert!(done.len() as u64 >= chunks / 2, "{done:?}");
+                (0..round * 5).for_each(|_| assert!(store.collect_step(20).unwrap()));
+                let image = image.crash(Crash::Process);
+                let mut store =
+                    Store::open(Arc::clone(&image) as Arc<dyn Disk>, options(index)).unwrap();
+                finish(&mut store).unwrap();
+                let left = store.chunks();
+                assert!(done.iter().all(|chunk| left.contains(chunk)), "{index:?} {seed} {round}");
+                let after = sparse_files(&image);
+                assert!(names.iter().all(|name| after.contains(name)), "{names:?}: {after:?}");
+                cleaned += done.len();
+                for (commit, expected) in commits.iter().zip(&expected) {
+                    let found = content(&store.checkout(commit).unwrap()).unwrap();
+                    assert!(found == *expected, "{index:?} {seed} {round}");
+                }
+                assert_eq!(store.check().unwrap().commits as usize, commits.len());
+            }
+        }
+    }
+    assert!(cleaned > 0);
+}
+
+/// The files that collections have made.
+fn sparse_files(disk: &SimDisk) -> Vec<String> {
+    let names = disk.list("").unwrap();
+    names.into_iter().filter(|name| name.matches('-').count() == 2).collect()
 }

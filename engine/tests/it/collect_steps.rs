@@ -121,3 +121,50 @@ fn a_collection_lets_go_of_the_chunk_that_it_began_with() {
     }
     assert!(seen, "{:?}", memory.files());
 }
+
+/// On a disk that nobody has read yet each read of a record by itself waits for it, so a step that writes nodes without their
+/// bases is shorter by those that it reads.
+#[test]
+fn a_step_reads_few_records_by_themselves() {
+    const CREDITS: u64 = 200;
+    let memory = MemoryDisk::seeded(1);
+    let read = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&read);
+    let disk = HookedDisk::counting_reads(memory as Arc<dyn Disk>, move |_, _| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let options = Options {
+        seed: Some(9),
+        chunk_bytes: 100_000,
+        pages_bytes: 0,
+        objects_bytes: 0,
+        ..Options::default()
+    };
+    let mut store = Store::create(disk as Arc<dyn Disk>, options).unwrap();
+    let (mut tree, mut target) = (store.empty_tree(), None);
+    for block in 0..50_u8 {
+        for directory in 0..80 {
+            for name in 0..if block == 0 { 30 } else { 1 } {
+                let name = format!("{}", name + block % 30);
+                tree.add(&[&format!("{directory}"), &name], &[block; 40]).unwrap();
+            }
+        }
+        // Goes, so that there is room for what is written in full.
+        tree.add(&["passing"], &[block; 40_000]).unwrap();
+        let info = CommitInfo::new(&[], i64::from(block), "a", "b");
+        target = Some(store.commit(&mut tree, &info).unwrap());
+        tree = store.checkout(&target.unwrap()).unwrap();
+    }
+    store.collect(&target.unwrap()).unwrap();
+    let mut most = 0;
+    loop {
+        let before = read.load(Ordering::Relaxed);
+        let left = store.collect_step(CREDITS).unwrap();
+        most = most.max(read.load(Ordering::Relaxed) - before);
+        if !left {
+            break;
+        }
+    }
+    assert!(most > 20, "{most}");
+    assert!(most <= CREDITS * 2 / 3, "{most} reads in a step");
+}

@@ -583,25 +583,26 @@ impl Pack {
         record: &Record<'_>,
         patches: u8,
     ) -> Result<Node> {
-        let (mut node, base) = match record::read(file, place, offset, record)? {
-            Read::Full(mut node) => {
-                *node.changes_mut() = Changes::none();
-                (node, Base { offset, patches: 0, under: 0 })
-            }
-            Read::Patch(under, changes) => {
-                let base = match (self.objects.get(under), patches.checked_sub(1)) {
-                    (Some(kept), _) => kept.own(under),
-                    (None, Some(rest)) => self.record(under, |file, place, record| {
-                        self.patched(file, place, under, record, rest)
-                    })?,
-                    (None, None) => self.chain(under)?.nodes(None)?.0,
-                };
-                return Self::patched_from(base, under, offset, record, changes);
-            }
+        let (under, changes) = match record::read(file, place, offset, record)? {
+            Read::Full(node) => return Ok(Self::full(node, offset, record)),
+            Read::Patch(under, changes) => (under, changes),
         };
-        node.base = Some(base);
+        let base = match (self.objects.get(under), patches.checked_sub(1)) {
+            (Some(kept), _) => kept.own(under),
+            (None, Some(rest)) => self.record(under, |file, place, record| {
+                self.patched(file, place, under, record, rest)
+            })?,
+            (None, None) => self.chain(under)?.nodes(None)?.0,
+        };
+        Self::patched_from(base, under, offset, record, changes)
+    }
+
+    /// The node of `record` at `offset`, which is no patch, as it was read.
+    fn full(mut node: Node, offset: u64, record: &Record<'_>) -> Node {
+        *node.changes_mut() = Changes::none();
+        node.base = Some(Base { offset, patches: 0, under: 0 });
         node.hash = OnceLock::from(record.hash);
-        Ok(node)
+        node
     }
 
     /// The node of the patch `record` at `offset`: `node`, which is at `under`, with these changes.

@@ -5,6 +5,8 @@
 //! the control file names what takes its place. Design: `docs/design/collection.md`.
 
 mod doomed;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -93,7 +95,7 @@ impl Store {
             let line = self.pack.chunk(offset).map(|chunk| chunk.logical_end());
             let line = line.expect("the target is in a chunk");
             let horizon = Horizon { commit: offset, offset: line, sequence, kept };
-            let collection = Collection::new(&self.pack, horizon)?;
+            let collection = Collection::new(&self.pack, horizon, None, true)?;
             let before = writer.control.clone();
             writer.control.cursor = Some(collection.cursor());
             writer.control.is_paused = false;
@@ -234,8 +236,10 @@ impl Store {
         let (control, mut status) = match &self.tip {
             Some(tip) => {
                 let writer = tip.writer()?;
-                let mut status =
-                    CollectStatus { reclaimed_bytes: writer.reclaimed, ..CollectStatus::default() };
+                let mut status = CollectStatus {
+                    reclaimed_bytes: writer.reclaimed(),
+                    ..CollectStatus::default()
+                };
                 if let Some(collection) = &writer.collection {
                     let left = if collection.cleaning {
                         let rows = &writer.control.chunks;
@@ -337,13 +341,15 @@ impl Store {
             (cursor, writer.control.horizon.clone())
         };
         self.control.horizon = horizon.clone();
+        let mut cleaned = Some(cursor.chunk);
         if horizon.commit != cursor.target || cursor.phase == 1 {
+            cleaned = None;
             let kept = self.kept_below(cursor.target)?;
             let sequence = self.commit_at(cursor.target)?.1.sequence;
             let line = self.pack.chunk(cursor.target).map_or(0, |chunk| chunk.logical_end());
             horizon = Horizon { commit: cursor.target, offset: line, sequence, kept };
         }
-        let collection = Collection::new(&self.pack, horizon)?;
+        let collection = Collection::new(&self.pack, horizon, cleaned, true)?;
         let mut writer = tip.writer()?;
         writer.collection = Some(collection);
         // What went as it cleaned may have been written again, and is marked now if a tree of before is committed.
@@ -400,7 +406,22 @@ impl Tip {
         }
         if collection.sifting.is_some() {
             let sifted = self.sift(pack, writer, collection, credits);
-            return sifted.map(Some).inspect_err(|_| self.give_up(writer, collection));
+            let Err(error) = sifted else { return sifted.map(Some) };
+            self.give_up(writer, collection);
+            if !error.is_no_space() || writer.poisoned {
+                return Err(error);
+            }
+            let removed = self.remove_doomed(writer, credits)?;
+            if removed > 0 {
+                return Ok(Some(removed));
+            }
+            if !collection.merges {
+                return Err(error);
+            }
+            // What is written in full is longer than what it takes the place of: all as it is may find room.
+            let (horizon, next) = (collection.horizon.clone(), collection.next);
+            *collection = Collection::new(pack, horizon, Some(next), false)?;
+            return Ok(Some(CREDIT));
         }
         match collection.next.checked_sub(1).and_then(|number| writer.row(number)) {
             Some(row) => self.begin_clean(pack, writer, collection, &row).map(Some),
@@ -682,8 +703,8 @@ impl Tip {
             drop(pack.files.get(&chunk));
         }
         pack.swap_chunk(chunk);
-        let freed = old.iter().map(|old| old.end()).sum::<u64>();
-        writer.reclaimed = (writer.reclaimed + freed).saturating_sub(bytes);
+        writer.freed_bytes += old.iter().map(|old| old.end()).sum::<u64>();
+        writer.made_bytes += bytes;
         writer.doomed.extend(old);
         Ok(())
     }
@@ -716,6 +737,11 @@ impl Tip {
 }
 
 impl Writer {
+    /// What collections have given back of the disk.
+    fn reclaimed(&self) -> u64 {
+        self.freed_bytes.saturating_sub(self.made_bytes)
+    }
+
     /// Puts back what a change made of the control file that could not be written.
     fn restore(&mut self, before: &Control) {
         self.control.cursor = before.cursor;

@@ -108,6 +108,8 @@ pub(super) struct Collection {
     /// How far the index was made to lead to what stays, where it may lead to copies of that.
     pub(super) leading: Option<Leading>,
     pub(super) is_led: bool,
+    /// Patches whose base stays for nothing else are written without it.
+    pub(super) merges: bool,
     /// Bytes that it had to look at in the beginning, and credits that it has taken.
     all_bytes: u64,
     pub(super) spent: u64,
@@ -168,8 +170,14 @@ impl Leading {
 }
 
 impl Collection {
-    /// `Corrupt` when no chunk begins where old ones are said to end, or none is old.
-    pub(super) fn new(pack: &Pack, horizon: Horizon) -> Result<Collection> {
+    /// Of one that has come to chunk `cleaned`, if any: what that and the ones behind it have stays, so none of them is
+    /// cleaned again. `Corrupt` when no chunk begins where old ones are said to end, or none is old.
+    pub(super) fn new(
+        pack: &Pack,
+        horizon: Horizon,
+        cleaned: Option<u64>,
+        merges: bool,
+    ) -> Result<Collection> {
         let chunks = pack.chunks();
         let next = chunks.iter().find(|chunk| chunk.base >= horizon.offset);
         let is_old = chunks.first().is_some_and(|first| first.base < horizon.commit);
@@ -178,8 +186,18 @@ impl Collection {
             let found = format!("one up to logical offset {}", horizon.offset);
             return Err(Error::corrupt(paths::CONTROL, 0, expected, found));
         };
-        let next = next.number;
-        let marks = Marks::begin(pack, horizon.commit, &horizon.kept)?;
+        let cleaned = cleaned.and_then(|number| chunks.iter().find(|it| it.number >= number));
+        // What a crash leaves is sparse from there on, or gone.
+        let is_clean = |chunk: &&Arc<Chunk>| {
+            let base = chunk.base;
+            let behind = chunks.iter().filter(|it| (base..horizon.commit).contains(&it.base));
+            base < horizon.commit && behind.clone().all(|chunk| !chunk.is_whole())
+        };
+        let cleaned = cleaned.filter(is_clean);
+        let (next, clean) = (cleaned.unwrap_or(next).number, cleaned.map(|chunk| chunk.base));
+        let (edge, kept) = (horizon.commit, &horizon.kept);
+        let begin = if merges { Marks::begin } else { Marks::begin_verbatim };
+        let marks = begin(pack, edge, kept, clean)?;
         let mut collection = Collection {
             horizon,
             marks: Arc::new(marks),
@@ -190,6 +208,7 @@ impl Collection {
             is_swept: false,
             leading: None,
             is_led: false,
+            merges,
             all_bytes: 0,
             spent: 0,
         };

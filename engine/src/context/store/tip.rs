@@ -105,8 +105,9 @@ pub(super) struct Writer {
     pub(super) doomed: Vec<Arc<Chunk>>,
     /// Of one of those files, which is under way.
     pub(super) removal: Option<PiecewiseRemoval>,
-    /// Bytes that collections have freed since the store was opened.
-    pub(super) reclaimed: u64,
+    /// Bytes of files that collections have put others in the place of since the store was opened, and of the others.
+    pub(super) freed_bytes: u64,
+    pub(super) made_bytes: u64,
     /// The epoch of the chunks that were moved since the lower folder was looked through, and where they went.
     pub(super) moved: Option<(u64, ChunkState)>,
     /// Another copy of the store has chunks in the lower folder that come back, so they stay there too.
@@ -171,7 +172,8 @@ impl Tip {
             collection: None,
             doomed: Vec::new(),
             removal: None,
-            reclaimed: 0,
+            freed_bytes: 0,
+            made_bytes: 0,
             moved: None,
             is_shared: false,
             live: None,

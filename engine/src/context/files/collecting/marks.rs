@@ -31,6 +31,19 @@ const VISIT: u64 = 192;
 const PATCHED: u64 = 4096;
 const REFERENCE: u64 = 32;
 
+/// What is written in full is on the disk before what it takes the place of goes: at most this part of the store more than
+/// what has gone until then.
+const AHEAD: u64 = 50;
+
+/// What a record takes beside its body, with what the mapping has of it.
+const AROUND: u64 = 48;
+const ENTRY: u64 = 8;
+
+/// Bytes of a reference to what is so far away.
+fn varint_length(distance: u64) -> u64 {
+    u64::from(70 - (distance | 1).leading_zeros()) / 7
+}
+
 /// A mark in one word.
 fn mark(offset: u64, is_object: bool) -> u64 {
     offset << 1 | u64::from(is_object)
@@ -43,9 +56,14 @@ struct OfChunk {
     /// Behind its records; none may be referred to where the chunk is gone.
     end: u64,
     set: MarkSet,
-    /// Patches whose base stays for nothing else, so it goes: they are written anew without it. An object stands for one that
-    /// is no patch then.
+    /// Patches whose base stays for nothing else, so it goes: they are written anew without it.
     merged: MarkSet,
+    /// Bytes of its file, and about how many of them stay.
+    file_bytes: u64,
+    kept_bytes: u64,
+    /// By how much this chunk and the newer ones that are cleaned will be shorter, once it was passed: but for what is written
+    /// in full.
+    freed: i64,
 }
 
 /// Where marking is.
@@ -56,6 +74,8 @@ enum Stage {
     Roots(usize, Option<WholeScan>),
     /// It is about to take the old chunk with this index, less one.
     Below(usize),
+    /// Of that chunk, which was cleaned, it takes what stays from pages of the mapping.
+    Fill(usize, Range<u32>),
     /// In that chunk.
     In(usize, Walk),
 }
@@ -107,6 +127,8 @@ impl Walk {
 pub(crate) struct Marks {
     /// All records from here on stay.
     edge: u64,
+    /// How many of the old chunks were not cleaned before: of the others all stays that is there.
+    unclean: usize,
     /// Chunks in which something is older than that, in order.
     old: Vec<OfChunk>,
     /// Those in which something is not, up to where the collection began.
@@ -120,32 +142,53 @@ pub(crate) struct Marks {
     floor: u64,
     /// Records before are in chunks that may be written anew with others in the place of theirs; 0 where none may.
     line: u64,
+    /// By how much records that are written in full may still make files longer before anything becomes shorter.
+    room: i64,
 }
 
 impl Marks {
     /// Of a collection that keeps all from the commit at `edge` on, and the commits `kept`, which are older, and that
-    /// writes old chunks anew.
-    /// What comes after this moment is told with [`Marks::add`].
+    /// writes old chunks anew, but for those from that on which begins at `clean`, if it has cleaned some: what it left in
+    /// them stays as it is. What comes after this moment is told with [`Marks::add`].
     /// `Corrupt` when one of those is nowhere.
-    pub(crate) fn begin(pack: &Pack, edge: u64, kept: &[u64]) -> Result<Marks> {
-        let mut marks = Marks::verbatim(pack, edge, kept)?;
-        marks.line = marks.old.last().map_or(0, |last| last.end);
+    pub(crate) fn begin(pack: &Pack, edge: u64, kept: &[u64], clean: Option<u64>) -> Result<Marks> {
+        let mut marks = Marks::from(pack, edge, kept, clean)?;
+        marks.line = marks.unclean.checked_sub(1).map_or(0, |last| marks.old[last].end);
+        let bytes = pack.chunks().iter().map(|chunk| chunk.end()).sum::<u64>();
+        marks.room = (bytes / AHEAD) as i64;
         Ok(marks)
     }
 
-    /// The same where each record that stays does so as it is.
+    /// The same where each record that stays does so as it is, and chunks may be written anew without the others.
+    pub(crate) fn begin_verbatim(
+        pack: &Pack,
+        edge: u64,
+        kept: &[u64],
+        clean: Option<u64>,
+    ) -> Result<Marks> {
+        Marks::from(pack, edge, kept, clean)
+    }
+
+    /// The same of what was never cleaned.
     pub(crate) fn verbatim(pack: &Pack, edge: u64, kept: &[u64]) -> Result<Marks> {
+        Marks::from(pack, edge, kept, None)
+    }
+
+    fn from(pack: &Pack, edge: u64, kept: &[u64], clean: Option<u64>) -> Result<Marks> {
         let chunks = pack.chunks();
         let old = chunks.iter().take_while(|chunk| chunk.base < edge);
         let of = |chunk: &Arc<Chunk>| {
             let end = if chunk.has_file() { chunk.logical_end() } else { chunk.base };
             let (set, merged) = (MarkSet::default(), MarkSet::default());
-            OfChunk { base: chunk.base, end, set, merged }
+            let (base, file_bytes) = (chunk.base, chunk.end());
+            OfChunk { base, end, set, merged, file_bytes, kept_bytes: 0, freed: 0 }
         };
         let old: Vec<_> = old.map(of).collect();
+        let unclean = clean.map_or(old.len(), |clean| old.partition_point(|of| of.base < clean));
         let whole = chunks[old.len() - 1..].to_vec();
         let mut marks = Marks {
             edge,
+            unclean,
             old,
             whole,
             stage: Stage::Roots(0, None),
@@ -153,6 +196,7 @@ impl Marks {
             late: Vec::new(),
             floor: 0,
             line: 0,
+            room: 0,
         };
         kept.iter().try_for_each(|commit| marks.add(*commit, true))?;
         Ok(marks)
@@ -175,7 +219,7 @@ impl Marks {
     pub(crate) fn chunks_left(&self) -> usize {
         match &self.stage {
             Stage::Roots(passed, _) => self.old.len() + self.whole.len() - passed,
-            Stage::Below(left) | Stage::In(left, _) => *left,
+            Stage::Below(left) | Stage::Fill(left, _) | Stage::In(left, _) => *left,
         }
     }
 
@@ -190,7 +234,9 @@ impl Marks {
         let (end, whole) = match &self.stage {
             Stage::Roots(passed, _) => (self.edge, &self.whole[*passed..]),
             Stage::Below(0) => (0, &[][..]),
-            Stage::Below(left) | Stage::In(left, _) => (self.old[left - 1].base + 1, &[][..]),
+            Stage::Below(left) | Stage::Fill(left, _) | Stage::In(left, _) => {
+                (self.old[left - 1].base + 1, &[][..])
+            }
         };
         let old = chunks.iter().take_while(|chunk| chunk.base < end);
         old.chain(whole).map(|chunk| chunk.end()).sum()
@@ -203,9 +249,27 @@ impl Marks {
             return Ok(());
         }
         if !is_object {
-            self.hidden.share(offset);
+            self.share(offset);
         }
         self.note(mark(offset, is_object))
+    }
+
+    /// The base at `offset` stays, whatever else needs it. One that was passed does, or is looked at as late.
+    fn share(&mut self, offset: u64) {
+        let index = self.place(offset);
+        let distance = offset.checked_sub(self.old[index].base);
+        if distance.is_some_and(|distance| self.is_ahead(index, distance)) {
+            self.hidden.share(offset);
+        }
+    }
+
+    /// Whether the record at `distance` of the old chunk with this index is still to be come to.
+    fn is_ahead(&self, index: usize, distance: u64) -> bool {
+        match &self.stage {
+            Stage::Roots(..) => true,
+            Stage::Below(left) | Stage::Fill(left, _) => index < *left,
+            Stage::In(left, walk) => index + 1 < *left || index + 1 == *left && distance < walk.at,
+        }
     }
 
     /// The place of the old chunk that `offset` is in.
@@ -218,18 +282,14 @@ impl Marks {
     fn note(&mut self, mark: u64) -> Result<()> {
         let offset = mark >> 1;
         let index = self.place(offset);
-        let of = &mut self.old[index];
+        let of = &self.old[index];
         let distance = offset.checked_sub(of.base).filter(|_| offset < of.end);
         let Some(distance) = distance else {
             let expected = "a record that something refers to";
             return Err(Error::corrupt("pack", offset, expected, "no chunk"));
         };
-        let is_ahead = match &self.stage {
-            Stage::Roots(..) => true,
-            Stage::Below(left) => index < *left,
-            Stage::In(left, walk) => index + 1 < *left || index + 1 == *left && distance < walk.at,
-        };
-        if of.set.insert(distance, mark & 1 == 1) && !is_ahead {
+        let is_ahead = self.is_ahead(index, distance);
+        if self.old[index].set.insert(distance, mark & 1 == 1) && !is_ahead {
             self.late.push(mark);
         }
         Ok(())
@@ -261,6 +321,7 @@ impl Marks {
                     spent += LOOK;
                     self.enter(pack, left)?;
                 }
+                Stage::Fill(..) => spent += self.fill(pack)?,
                 Stage::In(..) => spent += self.walk(pack, credits - spent)?,
             }
         }
@@ -273,7 +334,7 @@ impl Marks {
         const PART: u64 = 1 << 20;
         self.floor = base;
         let is_left = |marks: &Marks| match &marks.stage {
-            Stage::Roots(..) | Stage::In(..) => true,
+            Stage::Roots(..) | Stage::Fill(..) | Stage::In(..) => true,
             Stage::Below(left) => *left > 0 && marks.old[left - 1].base >= base,
         };
         while is_left(self) || !self.late.is_empty() {
@@ -284,9 +345,9 @@ impl Marks {
 
     /// Begins with the old chunk before `left`, if anything in it stays.
     fn enter(&mut self, pack: &Pack, left: usize) -> Result<()> {
-        let of = &self.old[left - 1];
-        if of.set.is_empty() {
-            self.stage = Stage::Below(left - 1);
+        let (of, is_clean) = (&self.old[left - 1], left > self.unclean);
+        if of.set.is_empty() && !(is_clean && of.end > of.base) {
+            self.pass(left - 1);
             return Ok(());
         }
         let base = of.base;
@@ -294,13 +355,57 @@ impl Marks {
             .chunk(base)
             .filter(|chunk| chunk.base == base)
             .ok_or_else(|| Error::corrupt("pack", base, "a chunk that is marked", "none"))?;
+        self.stage = if is_clean {
+            Stage::Fill(left, pack.mapping_pages(&chunk)?)
+        } else {
+            self.walk_of(pack, left, chunk)?
+        };
+        Ok(())
+    }
+
+    fn walk_of(&self, pack: &Pack, left: usize, chunk: Arc<Chunk>) -> Result<Stage> {
         // Those from the edge on were looked at.
-        let at = self.edge - base;
+        let at = self.edge - chunk.base;
         let above = chunk.above.as_ref();
         let above = above.and_then(|above| ChunkReader::open(pack, Arc::clone(above)).ok());
         let reader = above.map_or_else(|| ChunkReader::open(pack, chunk), Ok)?;
-        self.stage = Stage::In(left, Walk { reader, at });
-        Ok(())
+        Ok(Stage::In(left, Walk { reader, at }))
+    }
+
+    /// Marks what a page of the mapping of a chunk has that was cleaned: it stays. Returns the cost.
+    fn fill(&mut self, pack: &Pack) -> Result<u64> {
+        let Stage::Fill(left, pages) = &mut self.stage else { return Ok(0) };
+        let (left, next) = (*left, pages.clone().next());
+        let base = self.old[left - 1].base;
+        let chunk = pack.chunk(base).filter(|chunk| chunk.base == base);
+        let chunk =
+            chunk.ok_or_else(|| Error::corrupt("pack", base, "a chunk that is marked", "none"))?;
+        let Some(number) = next else {
+            self.stage = self.walk_of(pack, left, chunk)?;
+            return Ok(LOOK);
+        };
+        for (offset, is_object) in pack.kept_in_page(&chunk, number)? {
+            self.old[left - 1].set.insert(offset - base, is_object);
+        }
+        if let Stage::Fill(_, pages) = &mut self.stage {
+            pages.start += 1;
+        }
+        Ok(4 * PAGE as u64)
+    }
+
+    /// All that stays in the old chunk with this index is known.
+    fn pass(&mut self, index: usize) {
+        let newer = self.freed_behind(index);
+        if index < self.unclean {
+            let of = &mut self.old[index];
+            of.freed = newer + of.file_bytes as i64 - of.kept_bytes as i64;
+        }
+        self.stage = Stage::Below(index);
+    }
+
+    /// What goes of the disk before the old chunk with this index is written anew.
+    fn freed_behind(&self, index: usize) -> i64 {
+        self.old.get(index + 1).map_or(0, |newer| newer.freed)
     }
 
     /// Marks what was found; returns the cost. The base is of `patch`, if that may be written otherwise.
@@ -312,7 +417,7 @@ impl Marks {
         if let Some((base, hidden)) = found.base.take() {
             match hidden {
                 Some(hidden) => self.hidden.limit(base, hidden, patch),
-                None => self.hidden.share(base),
+                None => self.share(base),
             }
             self.note(mark(base, false))?;
         }
@@ -324,18 +429,37 @@ impl Marks {
         (offset < self.line).then_some(offset)
     }
 
+    /// Whether `patch` may be written without the base of `length` bytes at `offset`, which refers to what was `found`: then it
+    /// is longer, and on the disk before the base goes.
+    fn has_room(&mut self, patch: u64, offset: u64, length: u64, found: &Reached) -> bool {
+        let place = self.place(patch);
+        if place == self.place(offset) {
+            return true;
+        }
+        // References are by distance, which is more from the patch.
+        let farther = |to: &u64| varint_length(patch - to) - varint_length(offset - to);
+        let farther = found.offsets.iter().map(farther).sum::<u64>();
+        let longer = (length + farther).saturating_sub(AROUND) as i64;
+        let has_room = longer <= self.room + self.freed_behind(place);
+        if has_room {
+            self.room -= longer;
+        }
+        has_room
+    }
+
     /// The base at `distance` of the old chunk with this index, which was looked at, goes: `patch` is written without it.
-    fn merge(&mut self, index: usize, distance: u64, patch: u64, is_full: bool) {
+    fn merge(&mut self, index: usize, distance: u64, patch: u64) {
         self.old[index].set.remove(distance);
         let place = self.place(patch);
         let of = &mut self.old[place];
-        of.merged.insert(patch - of.base, is_full);
+        of.merged.insert(patch - of.base, true);
     }
 
-    /// Whether the patch at `offset` is written anew, and then whether in full.
-    pub(crate) fn merged(&self, offset: u64) -> Option<bool> {
+    /// Whether the patch at `offset` is written anew, because something that it is a patch of goes.
+    pub(crate) fn is_merged(&self, offset: u64) -> bool {
         let of = &self.old[self.place(offset)];
-        of.merged.get(offset.checked_sub(of.base)?)
+        let distance = offset.checked_sub(of.base);
+        distance.is_some_and(|distance| of.merged.get(distance).is_some())
     }
 
     /// Whether the record at `offset` stays, as an object or for its bytes, once all is marked.
@@ -354,7 +478,7 @@ impl Marks {
             let Stage::In(left, walk) = &mut self.stage else { return Ok(spent) };
             let index = *left - 1;
             let Some((distance, is_object)) = self.old[index].set.before(walk.at) else {
-                self.stage = Stage::Below(index);
+                self.pass(index);
                 return Ok(spent);
             };
             let (before, offset) = (walk.reader.read, chunk.base + distance);
@@ -371,7 +495,7 @@ impl Marks {
             spent += VISIT + length + (walk.reader.read - before) / 8;
             let last = std::mem::replace(&mut walk.at, distance);
             let merged = if is_object { None } else { self.hidden.one_patch(offset) };
-            let is_full = found.base.is_none();
+            let merged = merged.filter(|patch| self.has_room(*patch, offset, length, &found));
             // What it is a patch of is needed by the one that takes its place.
             let noted = self.note_all(&mut found, merged.or_else(|| self.may_merge(offset)));
             // Passed once it was looked at: what fails is done again.
@@ -380,8 +504,9 @@ impl Marks {
             }
             spent += noted?;
             self.hidden.forget(offset);
-            if let Some(patch) = merged {
-                self.merge(index, distance, patch, is_full);
+            match merged {
+                Some(patch) => self.merge(index, distance, patch),
+                None => self.old[index].kept_bytes += length + ENTRY,
             }
         }
         Ok(spent)
@@ -413,16 +538,17 @@ impl Marks {
                 found.look((file, place), offset, record, hidden.as_ref())?;
                 Ok(record.length as u64)
             })?;
-            self.keep(chunk, offset, is_object);
+            self.keep(chunk, offset, is_object, length);
             spent += LOOK + length + self.note_all(&mut found, self.may_merge(offset))?;
         }
         Ok(spent)
     }
 
     /// Keeps a record from the target on, which was looked at, if `chunk` is that of the target.
-    fn keep(&mut self, chunk: &Chunk, offset: u64, is_object: bool) {
+    fn keep(&mut self, chunk: &Chunk, offset: u64, is_object: bool, length: u64) {
         if let Some(of) = self.old.last_mut().filter(|of| of.base == chunk.base) {
             of.set.insert(offset - of.base, is_object);
+            of.kept_bytes += length + ENTRY;
         }
     }
 
@@ -432,7 +558,10 @@ impl Marks {
         let (index, chunk) = (*index, Arc::clone(&self.whole[*index]));
         let scan = match scan {
             Some(scan) => scan,
-            None => scan.insert(WholeScan::begin(pack, &chunk, (index == 0).then_some(self.edge))?),
+            None => {
+                let edge = (index == 0).then_some(self.edge);
+                scan.insert(WholeScan::begin(pack, &chunk, edge)?)
+            }
         };
         if let WholeScan::Pages(pages) = scan {
             let Some(number) = pages.clone().next() else {
@@ -459,7 +588,7 @@ impl Marks {
             found.look((&chunk.path, at), offset, &record, Some(&whole))?;
             let length = record.length as u64;
             spent += LOOK + length + (batches.reader.read - before) / 8;
-            self.keep(&chunk, offset, true);
+            self.keep(&chunk, offset, true, length);
             spent += self.note_all(&mut found, self.may_merge(offset))?;
             // Passed once it was looked at.
             if let Stage::Roots(_, Some(WholeScan::Batches(batches))) = &mut self.stage {

@@ -1,10 +1,9 @@
 //! One old chunk, compared with what stays of it or written again without the rest, in steps; small neighbours
 //! become one.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::marks::Marks;
-use super::reached;
 use crate::cache::PAGE;
 use crate::context::files::chunk::{Opening, Seal};
 use crate::context::files::chunk_files::Chunk;
@@ -13,12 +12,12 @@ use crate::context::files::control::Row;
 use crate::context::files::pack::Pack;
 use crate::context::files::patch;
 use crate::context::files::paths::{self, whose};
-use crate::context::files::record::{self, Record};
+use crate::context::files::record::{self, Read, Record};
 use crate::context::files::sparse::{SparseWriter, State};
-use crate::context::hash::Hash;
+use crate::context::pieces::digest;
 use crate::context::pieces::entry::Nowhere;
 use crate::disk::Disk;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::codec::Encoder;
 
 /// What copying a record costs beside its bytes.
@@ -27,42 +26,63 @@ const COPIED: u64 = 128;
 /// What a byte of the mapping costs. Most of what copying costs are its writes, and here nothing else lies between them.
 const MAPPED: u64 = 3;
 
-/// What putting a node together costs, to write it anew.
+/// What a record costs that is read by itself, of a node that is put together to be written anew, and what writing it does.
+const READ: u64 = 3072;
 const MERGED: u64 = 4096;
 
-/// The record at `offset` of the node there, in full.
-fn in_full(pack: &Pack, offset: u64, hash: &Hash) -> Result<Vec<u8>> {
-    let (node, mut body, mut out) = (pack.read_node(offset)?, Encoder::new(), Encoder::new());
-    let tag = record::put_full(&mut body, offset, &node, &Nowhere);
-    record::put(&mut out, pack.store, offset, tag, hash, body.bytes());
-    Ok(out.finish())
-}
+/// What asking for the hash of a child costs, which is a read of its record most often.
+const CHILD: u64 = 768;
 
-/// The patch `record` at `offset` without the bases that go, of which it is: one of the newest base that stays, or the node
-/// in full. None where the base that it has stays.
-fn merged(
+/// The patch `record` at `offset`, an object or the base of another, without the bases that go, of which it is: one of the
+/// newest base that stays, or the node in full. None where the base that it has stays. And what that costs.
+///
+/// What is written here is believed from then on, so it is made from the records as they are on the disk, and what is read
+/// from it is compared with the hash of the node.
+pub(crate) fn merged(
     pack: &Pack,
     marks: &Marks,
-    file: (&str, u64),
-    offset: u64,
+    (file, place): (&str, u64),
+    (offset, is_object): (u64, bool),
     record: &Record<'_>,
-) -> Result<Option<Vec<u8>>> {
-    let direct = reached::base(file, offset, record)?;
-    let mut base = direct;
-    while let Some(gone) = base.filter(|base| !marks.has_record(*base)) {
-        base =
-            pack.record(gone, |file, place, record| reached::base((file, place), gone, record))?;
+) -> Result<(Option<Vec<u8>>, u64)> {
+    let chain = pack.chain_from((file, place), offset, record)?;
+    let mut cost = chain.records() as u64 * READ;
+    let base = chain.bases().find(|base| marks.has_record(*base));
+    if base.is_some() && base == chain.bases().next() {
+        return Ok((None, cost));
     }
-    if base == direct {
-        return Ok(None);
-    }
-    let Some(under) = base else { return in_full(pack, offset, &record.hash).map(Some) };
-    let (node, old) = (pack.read_node(offset)?, pack.read_node(under)?);
+    let (node, old) = chain.nodes(base)?;
     let (mut body, mut out) = (Encoder::new(), Encoder::new());
-    let tag = patch::put_difference(&mut body, offset, &node, &old, under, &Nowhere);
-    let Some(tag) = tag else { return in_full(pack, offset, &record.hash).map(Some) };
+    let tag = base.zip(old.as_ref()).and_then(|(base, old)| {
+        patch::put_difference(&mut body, offset, &node, old, base, &Nowhere)
+    });
+    let tag = tag.unwrap_or_else(|| {
+        body = Encoder::new();
+        record::put_full(&mut body, offset, &node, &Nowhere)
+    });
+    let made = Record { tag, hash: record.hash, body: body.bytes(), length: 0 };
+    let mut made = match (record::read(file, place, offset, &made)?, old) {
+        (Read::Patch(base, changes), Some(old)) => {
+            Pack::patched_from(old, base, offset, &made, changes)?
+        }
+        (Read::Patch(..), None) => unreachable!("a patch is of what the node was"),
+        (Read::Full(node), _) => node,
+    };
+    // Of what is only a base children may be gone.
+    if is_object {
+        made.hash = OnceLock::new();
+        match pack.hashes.get(offset).filter(|known| known.hashes().len() == made.width()) {
+            Some(known) => made.hashes().put(known.into()),
+            None => cost += made.width() as u64 * CHILD,
+        }
+        if digest::node(&Arc::new(made), Some(pack))? != record.hash {
+            let expected = "records that make the directory with the hash that they say";
+            return Err(Error::corrupt(file, place, expected, "those of another"));
+        }
+    }
     record::put(&mut out, pack.store, offset, tag, &record.hash, body.bytes());
-    Ok(Some(out.finish()))
+    cost += MERGED + out.bytes().len() as u64;
+    Ok((Some(out.finish()), cost))
 }
 
 /// A sparse chunk that perhaps holds nothing but what stays.
@@ -105,7 +125,7 @@ impl Comparing {
             };
             for entry in pack.kept_in_page(&self.chunk, page)? {
                 let is_same = marks.kept_from(&self.chunk, self.next) == Some(entry);
-                if !is_same || marks.merged(entry.0).is_some() {
+                if !is_same || marks.is_merged(entry.0) {
                     return Ok((read, Compared::Differs));
                 }
                 self.next = entry.0 + 1;
@@ -216,18 +236,14 @@ impl Rewriting {
                 let record = record::take(&chunk.path, place, pack.store, offset, bytes)?;
                 let distance = offset - self.row.base;
                 copied += COPIED + record.length as u64;
-                let merged = match marks.merged(offset) {
-                    None => None,
-                    Some(true) => Some(in_full(pack, offset, &record.hash)?),
-                    Some(false) => merged(pack, marks, (&chunk.path, place), offset, &record)?,
+                let (merged, cost) = if marks.is_merged(offset) {
+                    merged(pack, marks, (&chunk.path, place), (offset, is_object), &record)?
+                } else {
+                    (None, 0)
                 };
-                match &merged {
-                    Some(merged) => {
-                        self.writer.push(distance, is_object, merged)?;
-                        copied += MERGED + merged.len() as u64;
-                    }
-                    None => self.writer.push(distance, is_object, &bytes[..record.length])?,
-                }
+                let record = merged.as_deref().unwrap_or(&bytes[..record.length]);
+                self.writer.push(distance, is_object, record)?;
+                copied += cost;
             }
             self.next = offset + 1;
         }

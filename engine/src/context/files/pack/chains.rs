@@ -66,29 +66,53 @@ impl Chain {
     }
 }
 
+/// What one of the records says.
+enum Link {
+    Full(Node),
+    Patch(Patch),
+}
+
 impl Pack {
     /// The records of the node at `offset`. There may be more than a writer makes where a chunk took the place of one that a
     /// collection had rewritten without bases: an attached one, or the one that a reader still has.
     pub(crate) fn chain(&self, offset: u64) -> Result<Chain> {
-        let (mut patches, mut at, mut bytes) = (Vec::new(), offset, 0);
+        self.record(offset, |file, place, record| self.chain_from((file, place), offset, record))
+    }
+
+    /// The same of the node of `record`, which was found at `place`.
+    pub(crate) fn chain_from(
+        &self,
+        place: (&str, u64),
+        offset: u64,
+        record: &Record<'_>,
+    ) -> Result<Chain> {
+        let (mut patches, mut bytes) = (Vec::new(), 0);
+        let mut link = Self::link(place, offset, record)?;
         loop {
-            let full = self.record(at, |file, place, record| {
-                let Read::Patch(under, _) = record::read(file, place, at, record)? else {
-                    return self.patched(file, place, at, record, 0).map(Some);
-                };
-                bytes += record.body.len();
-                if patches.len() == PATCHES_READ || bytes > PATCHED_BYTES {
-                    let expected = format!("at most {PATCHES_READ} patches of one another");
-                    return Err(Error::corrupt(file, place, expected, "more"));
-                }
-                let (tag, hash, body) = (record.tag, record.hash, record.body.to_vec());
-                patches.push(Patch { file: file.to_owned(), place, at, under, tag, hash, body });
-                at = under;
-                Ok(None)
-            })?;
-            if let Some(node) = full {
-                return Ok(Chain { node, patches });
+            let patch = match link {
+                Link::Full(node) => return Ok(Chain { node, patches }),
+                Link::Patch(patch) => patch,
+            };
+            bytes += patch.body.len();
+            if patches.len() == PATCHES_READ || bytes > PATCHED_BYTES {
+                let expected = format!("at most {PATCHES_READ} patches of one another");
+                return Err(Error::corrupt(&patch.file, patch.place, expected, "more"));
             }
+            let under = patch.under;
+            patches.push(patch);
+            link =
+                self.record(under, |file, place, record| Self::link((file, place), under, record))?;
         }
+    }
+
+    fn link((file, place): (&str, u64), at: u64, record: &Record<'_>) -> Result<Link> {
+        Ok(match record::read(file, place, at, record)? {
+            Read::Full(node) => Link::Full(Pack::full(node, at, record)),
+            Read::Patch(under, _) => {
+                let (file, tag, hash) = (file.to_owned(), record.tag, record.hash);
+                let body = record.body.to_vec();
+                Link::Patch(Patch { file, place, at, under, tag, hash, body })
+            }
+        })
     }
 }
