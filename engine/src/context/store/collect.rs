@@ -415,7 +415,7 @@ impl Tip {
             if removed > 0 {
                 return Ok(Some(removed));
             }
-            if !collection.merges {
+            if !collection.marks.may_merge_any() {
                 return Err(error);
             }
             // What is written in full is longer than what it takes the place of: all as it is may find room.

@@ -108,8 +108,6 @@ pub(super) struct Collection {
     /// How far the index was made to lead to what stays, where it may lead to copies of that.
     pub(super) leading: Option<Leading>,
     pub(super) is_led: bool,
-    /// Patches whose base stays for nothing else are written without it.
-    pub(super) merges: bool,
     /// Bytes that it had to look at in the beginning, and credits that it has taken.
     all_bytes: u64,
     pub(super) spent: u64,
@@ -208,7 +206,6 @@ impl Collection {
             is_swept: false,
             leading: None,
             is_led: false,
-            merges,
             all_bytes: 0,
             spent: 0,
         };

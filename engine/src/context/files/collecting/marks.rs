@@ -202,6 +202,11 @@ impl Marks {
         Ok(marks)
     }
 
+    /// Whether a patch may be written without its base.
+    pub(crate) fn may_merge_any(&self) -> bool {
+        self.line > 0
+    }
+
     /// About what they take of memory, with what reads for them.
     pub(crate) fn bytes(&self) -> usize {
         let reader = match &self.stage {
@@ -558,10 +563,7 @@ impl Marks {
         let (index, chunk) = (*index, Arc::clone(&self.whole[*index]));
         let scan = match scan {
             Some(scan) => scan,
-            None => {
-                let edge = (index == 0).then_some(self.edge);
-                scan.insert(WholeScan::begin(pack, &chunk, edge)?)
-            }
+            None => scan.insert(WholeScan::begin(pack, &chunk, (index == 0).then_some(self.edge))?),
         };
         if let WholeScan::Pages(pages) = scan {
             let Some(number) = pages.clone().next() else {

@@ -1,7 +1,7 @@
 //! One old chunk, compared with what stays of it or written again without the rest, in steps; small neighbours
 //! become one.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::marks::Marks;
 use crate::cache::PAGE;
@@ -12,10 +12,11 @@ use crate::context::files::control::Row;
 use crate::context::files::pack::Pack;
 use crate::context::files::patch;
 use crate::context::files::paths::{self, whose};
-use crate::context::files::record::{self, Read, Record};
+use crate::context::files::record::{self, Read, Record, Tag};
 use crate::context::files::sparse::{SparseWriter, State};
 use crate::context::pieces::digest;
 use crate::context::pieces::entry::Nowhere;
+use crate::context::pieces::node::Node;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::format::codec::Encoder;
@@ -30,19 +31,31 @@ const MAPPED: u64 = 3;
 const READ: u64 = 3072;
 const MERGED: u64 = 4096;
 
-/// What asking for the hash of a child costs, which is a read of its record most often.
-const CHILD: u64 = 768;
+/// Tag and body of `node` at `offset`, as no patch.
+fn in_full(offset: u64, node: &Node) -> (Tag, Vec<u8>) {
+    let mut body = Encoder::new();
+    let tag = record::put_full(&mut body, offset, node, &Nowhere);
+    (tag, body.finish())
+}
+
+/// Whether `node`, which is to be written for `record` at `offset`, is known to have another hash: where those of all its
+/// children are in memory. Each of them would be a read of its record.
+fn has_other_hash(pack: &Pack, offset: u64, node: &Node, record: &Record<'_>) -> bool {
+    let known = pack.hashes.get(offset);
+    let known = known.filter(|it| it.is_whole() && it.hashes().len() == node.width());
+    known.is_some_and(|known| digest::of_children(node, &known.into()) != record.hash)
+}
 
 /// The patch `record` at `offset`, an object or the base of another, without the bases that go, of which it is: one of the
 /// newest base that stays, or the node in full. None where the base that it has stays. And what that costs.
 ///
 /// What is written here is believed from then on, so it is made from the records as they are on the disk, and what is read
-/// from it is compared with the hash of the node.
+/// from it is compared with the node, and with its hash where that costs no reads.
 pub(crate) fn merged(
     pack: &Pack,
     marks: &Marks,
     (file, place): (&str, u64),
-    (offset, is_object): (u64, bool),
+    offset: u64,
     record: &Record<'_>,
 ) -> Result<(Option<Vec<u8>>, u64)> {
     let chain = pack.chain_from((file, place), offset, record)?;
@@ -61,24 +74,18 @@ pub(crate) fn merged(
         record::put_full(&mut body, offset, &node, &Nowhere)
     });
     let made = Record { tag, hash: record.hash, body: body.bytes(), length: 0 };
-    let mut made = match (record::read(file, place, offset, &made)?, old) {
+    let made = match (record::read(file, place, offset, &made)?, old) {
         (Read::Patch(base, changes), Some(old)) => {
             Pack::patched_from(old, base, offset, &made, changes)?
         }
         (Read::Patch(..), None) => unreachable!("a patch is of what the node was"),
         (Read::Full(node), _) => node,
     };
-    // Of what is only a base children may be gone.
-    if is_object {
-        made.hash = OnceLock::new();
-        match pack.hashes.get(offset).filter(|known| known.hashes().len() == made.width()) {
-            Some(known) => made.hashes().put(known.into()),
-            None => cost += made.width() as u64 * CHILD,
-        }
-        if digest::node(&Arc::new(made), Some(pack))? != record.hash {
-            let expected = "records that make the directory with the hash that they say";
-            return Err(Error::corrupt(file, place, expected, "those of another"));
-        }
+    if in_full(offset, &made) != in_full(offset, &node)
+        || has_other_hash(pack, offset, &made, record)
+    {
+        let expected = "records that make the directory with the hash that they say";
+        return Err(Error::corrupt(file, place, expected, "those of another"));
     }
     record::put(&mut out, pack.store, offset, tag, &record.hash, body.bytes());
     cost += MERGED + out.bytes().len() as u64;
@@ -237,7 +244,7 @@ impl Rewriting {
                 let distance = offset - self.row.base;
                 copied += COPIED + record.length as u64;
                 let (merged, cost) = if marks.is_merged(offset) {
-                    merged(pack, marks, (&chunk.path, place), (offset, is_object), &record)?
+                    merged(pack, marks, (&chunk.path, place), offset, &record)?
                 } else {
                     (None, 0)
                 };

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use crate::context::files::collecting::marks::Marks;
 use crate::context::files::collecting::rewrite::merged;
 use crate::context::files::record::{Record, Tag};
-use crate::context::hash::CommitHash;
+use crate::context::hash::{self, CommitHash};
 use crate::context::options::Options;
 use crate::context::pieces::kept::Kept;
+use crate::context::pieces::node::Known;
 use crate::context::store::{CommitInfo, Store};
 use crate::context::tree::Tree;
 use crate::disk::memory::MemoryDisk;
@@ -39,7 +40,7 @@ fn a_node_that_is_wrong_in_memory_or_has_another_hash_is_not_written_anew() {
         pack.record(second, |file, place, record| {
             assert_eq!(record.tag, Tag::FlatPatch);
             let record = Record { hash, ..*record };
-            merged(pack, &marks, (file, place), (second, true), &record)
+            merged(pack, &marks, (file, place), second, &record)
         })
     };
     let hash = pack.record(second, |_, _, record| Ok(record.hash)).unwrap();
@@ -48,6 +49,10 @@ fn a_node_that_is_wrong_in_memory_or_has_another_hash_is_not_written_anew() {
     let mut other = Arc::new(pack.read_node(third).unwrap());
     let wrong = Kept::new(&mut other, &mut Vec::new(), &pack.spares);
     pack.objects.insert(first, wrong);
+    assert_eq!(written(hash).unwrap().0, right);
+    let value = |name| [if name == 3 { 51 } else { name }; 60];
+    let hashes = (0..20).map(|name| hash::value(&value(name))).collect();
+    pack.keep_hashes(second, Known::Own(hashes), false);
     assert_eq!(written(hash).unwrap().0, right);
     assert_eq!(written([7; 32]).unwrap_err().kind(), Kind::Corrupt);
 }
