@@ -281,25 +281,6 @@ fn what_commits_share_is_counted_while_bases_go() {
     }
 }
 
-/// Files that are longer than those that they take the place of count as well.
-#[test]
-fn what_a_collection_gives_back_is_what_there_is_less() {
-    let (disk, mut random) = (MemoryDisk::seeded(1), Random::new(75));
-    // Of the last of so short chunks all stays, with a page of a mapping more.
-    let short = Options { chunk_bytes: 8_000, ..options(Index::Minimal) };
-    let (mut store, commits) = store_on(disk as Arc<dyn Disk>, short, &mut random);
-    commits[108..118].iter().for_each(|commit| store.pin(commit).unwrap());
-    store.begin_chunk().unwrap();
-    let taken = |store: &Store| store.chunks().iter().map(|it| it.disk_bytes).sum::<u64>();
-    let (before, mut most) = (taken(&store), 0);
-    store.collect(&commits[118]).unwrap();
-    while store.collect_step(50).unwrap() {
-        most = most.max(taken(&store));
-    }
-    assert!(most > before, "no chunk has grown");
-    assert_eq!(store.collect_status().unwrap().reclaimed_bytes, before - taken(&store));
-}
-
 /// What is written in full is on the disk before what it takes the place of goes: that is bounded, however much has changed.
 #[test]
 fn a_collection_of_much_that_has_changed_needs_little_of_the_disk() {
