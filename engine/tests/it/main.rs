@@ -97,6 +97,7 @@ mod lost_checkpoint; // live tables of which a file is gone or written over: the
 mod lost_snapshots; // sessions whose folder of snapshots is gone: nothing is removed, and it is told
 mod memory_budget; // what a session takes of its one number of memory
 mod merge_control; // pausing and resuming merges, working ahead, and closing in the middle
+mod merged_again; // stores with merged patches go on: readers, later collections, old trees, snapshots
 mod model; // models: the same meaning in the least code
 mod open_files; // tables of more files than may be open: the same answers, and the right files
 mod open_names; // both faces where open files keep their names, as on some file systems of Windows

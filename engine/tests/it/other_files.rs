@@ -625,6 +625,37 @@ fn an_attachment_takes_no_unfinished_file_of_another_store_away() {
     holds(&store, &commits, &"attached");
 }
 
+/// A damaged file in the way of a chunk that moves: which folder it is in, and what else has the chunk, is said.
+#[test]
+fn what_is_damaged_and_in_the_way_is_told_with_its_folder() {
+    let (upper, commits) = made(Index::Minimal, 9);
+    let lower = SimDisk::new(2);
+    let name = "0000-000001.pack";
+    let mut damaged = upper.bytes(name).unwrap();
+    // In the head of the last batch.
+    let place = damaged.len() - 76;
+    damaged[place] ^= 1;
+    put(&lower, name, &damaged);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    let error = store.archive(&commits[4], u64::MAX).unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    let text = error.to_string();
+    // A copy's whose end is damaged cannot be told from the store's own.
+    assert!(text.contains("set it aside, or remove it where no copy"), "{text}");
+    lower.remove(name).unwrap();
+    assert_eq!(store.archive(&commits[4], u64::MAX).unwrap(), 4);
+    put(&upper, name, &damaged);
+    let error = store.unarchive(u64::MAX).unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("all of that chunk is in the lower folder"), "{text}");
+    assert!(!text.contains("set it aside, or remove it where"), "{text}");
+    upper.remove(name).unwrap();
+    // Those behind it have come back before.
+    assert_eq!(store.unarchive(u64::MAX).unwrap(), 2);
+    holds(&store, &commits, &"came back");
+}
+
 /// A chunk of another store below, of a number that this one has not reached, is no sign of a copy.
 #[test]
 fn what_is_further_on_and_another_stores_is_no_copys() {
