@@ -19,11 +19,11 @@ use crate::random::Random;
 /// Names in a directory: some in one piece, some in an inode tree.
 const NAMES: [usize; 2] = [40, 700];
 
-fn options(index: Index) -> Options {
+pub fn options(index: Index) -> Options {
     Options { index, seed: Some(4), chunk_bytes: 60_000, ..Options::default() }
 }
 
-fn change(tree: &mut Tree, random: &mut Random, changes: usize) {
+pub fn change(tree: &mut Tree, random: &mut Random, changes: usize) {
     for _ in 0..changes {
         for (directory, names) in ["few", "many"].into_iter().zip(NAMES) {
             let name = format!("name-{:04}", random.index(names));
@@ -37,7 +37,12 @@ fn change(tree: &mut Tree, random: &mut Random, changes: usize) {
     }
 }
 
-fn put(store: &mut Store, tree: &mut Tree, parent: Option<CommitHash>, date: i64) -> CommitHash {
+pub fn put(
+    store: &mut Store,
+    tree: &mut Tree,
+    parent: Option<CommitHash>,
+    date: i64,
+) -> CommitHash {
     let parents: Vec<CommitHash> = parent.into_iter().collect();
     store.commit(tree, &CommitInfo::new(&parents, date, "me", "own")).unwrap()
 }
@@ -47,7 +52,7 @@ fn store(disk: &Arc<MemoryDisk>, index: Index, random: &mut Random) -> (Store, V
     store_on(Arc::clone(disk) as Arc<dyn Disk>, options(index), random)
 }
 
-fn store_on(
+pub fn store_on(
     disk: Arc<dyn Disk>,
     options: Options,
     random: &mut Random,
@@ -63,7 +68,7 @@ fn store_on(
     (store, commits)
 }
 
-fn finish(store: &mut Store) -> Result<()> {
+pub fn finish(store: &mut Store) -> Result<()> {
     while store.collect_step(50)? {}
     Ok(())
 }

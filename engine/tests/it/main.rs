@@ -97,6 +97,7 @@ mod lost_checkpoint; // live tables of which a file is gone or written over: the
 mod lost_snapshots; // sessions whose folder of snapshots is gone: nothing is removed, and it is told
 mod memory_budget; // what a session takes of its one number of memory
 mod merge_control; // pausing and resuming merges, working ahead, and closing in the middle
+mod merged_again; // stores with merged patches go on: readers, later collections, old trees, snapshots
 mod model; // models: the same meaning in the least code
 mod open_files; // tables of more files than may be open: the same answers, and the right files
 mod open_names; // both faces where open files keep their names, as on some file systems of Windows
@@ -115,6 +116,7 @@ mod removals; // files go when the session is used, not where a view is dropped
 mod reopened; // a fault, an opening, more updates, and then the power goes
 mod repair; // every file of a store damaged or lost, then repaired: what can be saved is, and is told
 mod repair_log; // logs of many files with gaps, values that are lost, and disks that do not answer
+mod repair_merged; // repairs of what two folders have together, where collections wrote records otherwise
 mod schedule; // the work of updates against the model of levels, and its bound
 mod scrubs; // what a check finds, in bounded parts, beside a writer, from where it was left
 mod seeks; // seeks over many runs: against a map, and how many pages they read

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use varvite::context::{CommitHash, Index, Store};
-use varvite::disk::sim::{Crash, SimDisk};
+use varvite::context::{CommitHash, Index, Options, Store};
+use varvite::disk::sim::{Crash, Fault, SimDisk};
 use varvite::disk::{Access, Disk, Mode};
 use varvite::{Kind, Result};
 
@@ -238,6 +238,35 @@ fn an_opening_sets_aside_what_a_copy_has_in_the_place_of_an_old_chunk() {
         assert!(told.iter().any(|it| it.contains(&aside(&theirs[0].0))), "{told:?}");
         assert_eq!(store.check().unwrap().commits, commits.len() as u64);
     }
+}
+
+/// What cannot be renamed keeps its name, and the store opens all the same.
+#[test]
+fn a_chunk_of_a_copy_that_cannot_be_set_aside_keeps_no_store_from_opening() {
+    let index = Index::Minimal;
+    let (_, _, theirs) = parted(index, 9, false);
+    let ([upper, _], commits, _) = parted(index, 9, true);
+    put_all(&upper, &theirs);
+    let mut refused = 0;
+    for n in 1..6 {
+        let image = upper.crash(Crash::Process);
+        image.fail_at(n, Fault::Rename);
+        let opened = open(&image, options(index, None));
+        image.disarm();
+        if image.exists(&aside(&theirs[0].0)).unwrap() {
+            continue;
+        }
+        // Another name was refused before.
+        let Ok(store) = opened else { continue };
+        refused += 1;
+        assert!(store.exists(commits.last().unwrap()).unwrap());
+        assert!(store.warnings().concat().contains(&theirs[0].0), "{:?}", store.warnings());
+        drop(store);
+        has_all(&image, &theirs, &n);
+        drop(open(&image, options(index, None)).unwrap());
+        has_aside(&image, &theirs, &n);
+    }
+    assert!(refused > 0);
 }
 
 /// A chunk of a copy in the place of the next one: what an attempt of the store itself left has no commit.
@@ -576,6 +605,95 @@ fn an_attachment_removes_no_file_of_another_store() {
     has_all(&upper, &theirs, &"attached");
     drop(open(&upper, options(Index::Minimal, Some(&lower))).unwrap());
     has_all(&upper, &theirs, &"opened");
+}
+
+/// What is attached is written anew, under a name that a move of another store's chunks has used.
+#[test]
+fn an_attachment_takes_no_unfinished_file_of_another_store_away() {
+    let (upper, lower, commits) = crate::context_attach::copies(Index::Minimal);
+    let (others, _) = made(Index::Minimal, 8);
+    let bytes = others.bytes("0000-000001.pack").unwrap();
+    let theirs = [("0000-000001.pack.tmp".to_owned(), bytes)];
+    put_all(&lower, &theirs);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    let error = store.attach().unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    assert!(error.to_string().contains(&theirs[0].0), "{error}");
+    has_all(&lower, &theirs, &"refused");
+    lower.remove(&theirs[0].0).unwrap();
+    assert!(store.attach().unwrap() > 0);
+    holds(&store, &commits, &"attached");
+}
+
+/// A damaged file in the way of a chunk that moves: which folder it is in, and what else has the chunk, is said.
+#[test]
+fn what_is_damaged_and_in_the_way_is_told_with_its_folder() {
+    let (upper, commits) = made(Index::Minimal, 9);
+    let lower = SimDisk::new(2);
+    let name = "0000-000001.pack";
+    let mut damaged = upper.bytes(name).unwrap();
+    // In the head of the last batch.
+    let place = damaged.len() - 76;
+    damaged[place] ^= 1;
+    put(&lower, name, &damaged);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    let error = store.archive(&commits[4], u64::MAX).unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    let text = error.to_string();
+    // A copy's whose end is damaged cannot be told from the store's own.
+    assert!(text.contains("set it aside, or remove it where no copy"), "{text}");
+    lower.remove(name).unwrap();
+    assert_eq!(store.archive(&commits[4], u64::MAX).unwrap(), 4);
+    put(&upper, name, &damaged);
+    let error = store.unarchive(u64::MAX).unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("all of that chunk is in the lower folder"), "{text}");
+    assert!(!text.contains("set it aside, or remove it where"), "{text}");
+    upper.remove(name).unwrap();
+    // Those behind it have come back before.
+    assert_eq!(store.unarchive(u64::MAX).unwrap(), 2);
+    holds(&store, &commits, &"came back");
+}
+
+/// A chunk of another store below, of a number that this one has not reached, is no sign of a copy.
+#[test]
+fn what_is_further_on_and_another_stores_is_no_copys() {
+    let (upper, commits) = made(Index::Minimal, 9);
+    let (others, _) = made(Index::Minimal, 8);
+    let lower = SimDisk::new(2);
+    let mut store = open(&upper, options(Index::Minimal, Some(&lower))).unwrap();
+    assert_eq!(store.archive(&commits[4], u64::MAX).unwrap(), 4);
+    let bytes = others.bytes("0000-000001.pack").unwrap();
+    let theirs = [("0000-000099.pack".to_owned(), bytes)];
+    put_all(&lower, &theirs);
+    assert_eq!(store.unarchive(u64::MAX).unwrap(), 4);
+    assert_eq!(packs(&lower), ["0000-000099.pack"]);
+    has_all(&lower, &theirs, &"came back");
+    assert_eq!(store.warnings(), Vec::<String>::new());
+    holds(&store, &commits, &"came back");
+}
+
+#[test]
+fn a_reader_keeps_what_it_was_told_when_it_takes_a_newer_index() {
+    let small = Options { index_bytes: 1, ..options(Index::Minimal, None) };
+    let (upper, mut commits) = made(Index::Minimal, 9);
+    let (others, _) = made(Index::Minimal, 8);
+    let name = "0000-000099.pack";
+    put(&upper, name, &others.bytes("0000-000001.pack").unwrap());
+    let disk = Arc::clone(&upper) as Arc<dyn Disk>;
+    let mut reader = Store::open_read_only(disk, small.clone()).unwrap();
+    assert!(reader.warnings().concat().contains(name), "{:?}", reader.warnings());
+    let mut store = open(&upper, small).unwrap();
+    for block in 6..12 {
+        commits.push(commit(&mut store, commits.last(), block).unwrap());
+    }
+    store.close().unwrap();
+    for _ in 0..2 {
+        reader.reload().unwrap();
+        assert!(reader.exists(commits.last().unwrap()).unwrap());
+        assert!(reader.warnings().concat().contains(name), "{:?}", reader.warnings());
+    }
 }
 
 /// A store that was made for what came to nothing is taken back without what somebody else has put beside it.

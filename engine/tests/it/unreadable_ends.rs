@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use varvite::Result;
 use varvite::context::{CommitHash, Index, Options, Store};
-use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, SimDisk};
+use varvite::disk::{Access, Disk, Mode};
 
 use crate::archive_above::{blocks, parts_above, read_all, sized};
 use crate::context_archive::{made, options, packs};
@@ -123,6 +123,44 @@ fn what_is_left_over_and_cannot_be_read_keeps_no_store_from_opening() {
     assert!(told.iter().any(|it| it.contains(left)), "{told:?}");
     assert_eq!(store.last_commit().unwrap(), commits.last().copied());
     assert!(disk.exists(left).unwrap());
+}
+
+/// A whole chunk beside what a collection left of it, as one that was killed leaves it: nothing but its end says whose it is.
+#[test]
+fn a_chunk_that_nobody_needs_and_whose_end_cannot_be_read_keeps_no_store_from_opening() {
+    let (disk, commits) = blocks(Index::Minimal);
+    let before: Vec<_> =
+        packs(&disk).into_iter().map(|name| (name.clone(), disk.bytes(&name).unwrap())).collect();
+    let mut store =
+        Store::open(Arc::clone(&disk) as Arc<dyn Disk>, sized(Index::Minimal, None)).unwrap();
+    store.collect(&commits[100]).unwrap();
+    while store.collect_step(100).unwrap() {}
+    store.close().unwrap();
+    let mut stayed = 0;
+    for (name, bytes) in before {
+        if disk.exists(&name).unwrap() {
+            continue;
+        }
+        let image = disk.crash(Crash::Process);
+        let file = image.open(&name, Mode::Create, Access::Buffered).unwrap();
+        file.write_at(0, &bytes).unwrap();
+        let length = bytes.len() as u64;
+        let hooked = unreadable(&image, &name, length - 128..length);
+        let store = Store::open(hooked, sized(Index::Minimal, None)).unwrap();
+        assert_eq!(store.last_commit().unwrap(), commits.last().copied(), "{name}");
+        if image.exists(&name).unwrap() {
+            stayed += 1;
+            let told = store.warnings();
+            assert!(told.iter().any(|it| it.contains(&*name)), "{name}: {told:?}");
+        }
+        drop(store);
+        // Once it can be read it goes.
+        drop(
+            Store::open(Arc::clone(&image) as Arc<dyn Disk>, sized(Index::Minimal, None)).unwrap(),
+        );
+        assert!(!image.exists(&name).unwrap(), "{name}");
+    }
+    assert!(stayed > 0);
 }
 
 #[test]

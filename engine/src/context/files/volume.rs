@@ -125,7 +125,13 @@ pub(crate) fn copy(
         let (path, root) = (&to.path, disk.root());
         let error = match error.kind() {
             Kind::Corrupt if is_own_and_damaged(&**disk, to, files.store())? => {
-                left_damaged(error, root)
+                match files.lower().filter(|_| from.is_lower()) {
+                    Some(below) => error.advised(&format!(
+                        "remove it, or set it aside: all of that chunk is in the lower folder {}",
+                        below.root()
+                    )),
+                    None => left_damaged(error, root),
+                }
             }
             Kind::Corrupt | Kind::Invalid => Error::new(
                 error.kind(),
@@ -140,10 +146,7 @@ pub(crate) fn copy(
         };
         return Err(error.into());
     }
-    let unfinished = format!("{}{}", to.path, replace::SUFFIX);
-    if whose::is_of_another_store(&**disk, files.store(), &unfinished) {
-        return Err(Error::invalid(whose::told(&**disk, &unfinished)).into());
-    }
+    expect_unfinished_own(&**disk, files.store(), &to.path)?;
     let below = files.lower().filter(|_| from.is_lower());
     let advised = |error: Error| match below {
         Some(_) if error.kind() == Kind::Corrupt => error.advised(DAMAGE_ADVICE),
@@ -178,12 +181,22 @@ pub(crate) fn renew(
     chunk: &Arc<Chunk>,
     each: impl FnMut(Position, &[u8]) -> Result<()>,
 ) -> Result<()> {
+    expect_unfinished_own(&**disk, files.store(), &chunk.path)?;
     // Opened for this alone: some file systems give nobody the name of a file that is open.
     let source = chunk_files::open_lower(files.lower(), chunk, files.store())?;
     let replacement = written(&*source, chunk.end(), disk, &chunk.path)?;
     drop(source);
     scan(&**replacement.file(), chunk, each)?;
     replacement.finish()
+}
+
+/// `Invalid` when there is what another store has not finished under this name, which a file in work would take the place of.
+fn expect_unfinished_own(disk: &dyn Disk, store: u64, path: &str) -> Result<()> {
+    let unfinished = format!("{path}{}", replace::SUFFIX);
+    if whose::is_of_another_store(disk, store, &unfinished) {
+        return Err(Error::invalid(whose::told(disk, &unfinished)));
+    }
+    Ok(())
 }
 
 /// A copy of the first `end` bytes of `source`, which may get the name `path`.
@@ -402,9 +415,13 @@ fn expect_none_of_copy(
 pub(crate) fn of_copy(disk: &dyn Disk, control: &Control, cache: &Cache) -> Result<Option<String>> {
     let newest = control.last().number;
     let mut chunks = chunks_in(disk)?;
-    let further = chunks.iter().find(|chunk| chunk.0 == control.epoch && chunk.1 > newest);
-    if let Some((epoch, number)) = further {
-        return Ok(Some(paths::chunk(*epoch, *number)));
+    let further = chunks.iter().filter(|chunk| chunk.0 == control.epoch && chunk.1 > newest);
+    // Another store's is no copy's.
+    let mut further = further
+        .map(|chunk| paths::chunk(chunk.0, chunk.1))
+        .filter(|path| !whose::is_of_another_store(disk, control.store, path));
+    if let Some(path) = further.next() {
+        return Ok(Some(path));
     }
     // Where one went on by itself the newest differ.
     chunks.reverse();
@@ -443,7 +460,10 @@ pub(crate) fn expect_last(disk: &dyn Disk, control: &Control, cache: &Cache) -> 
 /// Of a chunk in the lower folder `root` that the store has itself, as one that came back while somebody read it.
 fn left_damaged(error: Error, root: &str) -> Error {
     error
-        .advised("remove it there, or set it aside: the store has that chunk itself, above")
+        .advised(
+            "set it aside, or remove it where no copy of the store moves chunks there, which may have no other: the store \
+             itself has that chunk above",
+        )
         .context(format_args!("the lower folder {root}"))
 }
 

@@ -422,21 +422,25 @@ impl Store {
             match is_others {
                 Ok(false) => match self.is_of_copy((epoch, number, generation)) {
                     Ok(false) => self.disk.remove(name)?,
-                    Ok(true) => {
-                        let aside = whose::set_aside(&*self.disk, name)?;
-                        self.disk.sync_directory("")?;
-                        self.warnings.add(whose::told_aside(name, &aside));
-                    }
-                    Err(error) => {
-                        lock(&self.index).warn(format!("{name} is left over: {error}"));
-                    }
+                    Ok(true) => match whose::set_aside(&*self.disk, name) {
+                        Ok(aside) => {
+                            self.disk.sync_directory("")?;
+                            self.warnings.add(whose::told_aside(name, &aside));
+                        }
+                        Err(error) => self.tell_left(name, &error),
+                    },
+                    Err(error) => self.tell_left(name, &error),
                 },
                 Ok(true) => lock(&self.index).warn(whose::told(&*self.disk, name)),
                 // Nothing needs it: it waits until it can be seen whose it is.
-                Err(error) => lock(&self.index).warn(format!("{name} is left over: {error}")),
+                Err(error) => self.tell_left(name, &error),
             }
         }
         Ok(())
+    }
+
+    fn tell_left(&self, name: &str, error: &Error) {
+        lock(&self.index).warn(format!("{name} is left over: {error}"));
     }
 
     /// Whether the whole chunk that has this place, and is not needed, is another than the control file says that there was.
@@ -694,13 +698,14 @@ impl Store {
         }
         let (cache, nothing) = (self.pack.cache(), self.nothing());
         let mut index = HashIndex::closed(&self.disk, &self.options, cache, nothing, true);
+        // What this handle was told stays told.
+        index.warnings = Arc::clone(&self.warnings);
         index.open(self.control.checkpoint)?;
         // It may be of a checkpoint since the scan, and in a chunk that began since: what it covers is
         // in the pack by now.
         self.follow(&Control::read(&*self.disk)?)?;
         if Arc::ptr_eq(&held, &self.index) {
             self.complete(&mut index)?;
-            self.warnings = Arc::clone(&index.warnings);
             self.index = Arc::new(Mutex::new(index));
         }
         Ok(())

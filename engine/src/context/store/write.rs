@@ -642,11 +642,17 @@ impl Store {
         }
         let removal = writer.removal.take().map(|removal| removal.path().to_owned());
         let going = chunks.into_iter().chain(std::mem::take(&mut writer.doomed));
-        let going = going.filter(|chunk| matches!(tip.is_kept(&mut writer, chunk), Ok(false)));
-        let going: Vec<_> = going.map(|chunk| chunk.path.clone()).chain(removal).collect();
+        let going: Vec<Arc<Chunk>> = going.collect();
         // Trees may hold the pack for long: its last file may be closed as the others.
         old.files.count(&last);
         drop(writer);
+        // Each is opened for it: whoever else waits for the writer gets in between.
+        let goes = |chunk: &&Arc<Chunk>| {
+            let kept = tip.writer().and_then(|mut writer| tip.is_kept(&mut writer, chunk));
+            matches!(kept, Ok(false))
+        };
+        let going = going.iter().filter(goes).map(|chunk| chunk.path.clone());
+        let going: Vec<_> = going.chain(removal).collect();
         self.let_trees_spill();
         // Those of before look into tables that are closed next.
         self.show_cleared();

@@ -4,11 +4,12 @@
 //! that only says where chunks begin, which commits count, and what branches and pins there were.
 
 mod below;
+mod place;
 mod settle;
 
 use std::sync::Arc;
 
-use super::gathered::{Gathered, Source};
+use super::gathered::Gathered;
 use super::salvage::{self, Records};
 use crate::cache::Cache;
 use crate::context::configuration::Configuration;
@@ -18,8 +19,7 @@ use crate::context::files::chunk_reader::ChunkReader;
 use crate::context::files::commit::CommitBody;
 use crate::context::files::control::{Control, Horizon, Row, State};
 use crate::context::files::pack::Pack;
-use crate::context::files::record::{self, Tag};
-use crate::context::files::sparse::{self, KeptRecord, SparseFile};
+use crate::context::files::record::Tag;
 use crate::context::files::{chunk_files, paths};
 use crate::context::hash::CommitHash;
 use crate::context::options::{Index, Options};
@@ -46,6 +46,9 @@ struct Piece {
     opening: Option<Opening>,
     /// Why it is not there at all, if it is not.
     missing: Option<String>,
+    /// A sparse file that has some of its records, as a row that is not cut where another piece begins. They are read there
+    /// first: what a collection writes otherwise than the chunk had it needs less.
+    above: Option<Row>,
 }
 
 impl Piece {
@@ -284,290 +287,45 @@ impl Wreck {
         }
         let pack = pack_over(Arc::new(gathered), self.store, self.epoch);
         for piece in &self.pieces {
-            let Row { number, base, length, state, .. } = piece.row;
-            let chunk = match state {
-                // Not believed to its end: its records say whether they are whole.
-                State::Whole => {
-                    Chunk::new(pack.cache(), self.store, self.epoch, number, base, length)
-                }
-                _ => Chunk::collected(pack.cache(), self.store, self.epoch, &piece.row),
-            };
-            pack.add_chunk(Arc::new(chunk));
+            pack.add_chunk(Arc::new(self.chunk_of(piece, pack.cache())));
         }
         self.pack = Arc::new(pack);
         Ok(())
     }
 
-    /// The chunk of this number, of which those behind it are in `later`, the next one last; none where nothing was ever
-    /// said of one.
-    fn place(
-        &mut self,
-        number: u64,
-        row: Option<Row>,
-        found: &Candidates,
-        later: &[Piece],
-        gathered: &mut Gathered,
-        scratch: &Arc<dyn Disk>,
-    ) -> Result<Option<Piece>> {
-        let mut places = Vec::new();
-        if found.above {
-            places.push((Arc::clone(&self.source), false));
-        }
-        let is_kept = row.map_or(Ok(false), |row| self.is_kept(&row))?;
-        if let Some(lower) = self.lower.as_ref().filter(|_| found.below && !is_kept) {
-            places.push((Arc::clone(lower), true));
-        }
-        // Where both are there, a move was cut off between them, and either may be damaged since.
-        if places.len() > 1 && !self.is_sound(&places[0].0, number)? {
-            places.reverse();
-        }
-        for (disk, is_below) in places {
-            let piece = self.whole(&disk, number, row)?;
-            if is_below && !self.is_ours(&disk, &piece, row, later.last())? {
-                self.tell(format!(
-                    "{} in {} has another history than the store: it is of another copy, and not used",
-                    paths::chunk(self.epoch, number),
-                    disk.root()
-                ));
-                continue;
-            }
-            let next = later.last().filter(|next| next.row.number == number + 1);
-            let next = next.and_then(Piece::begins);
-            let above = (row.as_ref(), &found.generations[..]);
-            let (disk, piece) = match self.with_above(&disk, (&piece, next), above)? {
-                Some(mended) => (Arc::clone(&mended), self.whole(&mended, number, row)?),
-                None => (disk, piece),
-            };
-            let header = self.header_for(&disk, number, None)?;
-            gathered
-                .files
-                .insert(paths::chunk(self.epoch, number), Source { disk, header, mended: None });
-            return Ok(Some(piece));
-        }
-        let why = row.map(|row| self.lost(&row));
-        if let Some(piece) = self.collected(number, row, found, later, gathered, scratch)? {
-            if row.is_some_and(|row| row.state.is_lower()) {
-                // It has what recent commits need of the chunk.
-                self.missing.extend(why);
-            }
-            return Ok(Some(piece));
-        }
-        let (Some(row), Some(why)) = (row, why) else { return Ok(None) };
-        if row.state == State::Gone {
-            return Ok(Some(Piece { row, opening: None, missing: None }));
-        }
-        let row = Row { state: State::Whole, ..row };
-        Ok(Some(Piece { row, opening: None, missing: Some(why) }))
-    }
-
-    /// Why the file of the chunk of `row` is not read.
-    fn lost(&self, row: &Row) -> String {
-        let path = match row.state {
-            State::Sparse(it) => paths::sparse_chunk(self.epoch, row.number, it.generation),
-            _ => paths::chunk(self.epoch, row.number),
+    fn chunk_of(&self, piece: &Piece, cache: &Cache) -> Chunk {
+        let Row { number, base, length, state, .. } = piece.row;
+        let collected = |row: &Row| Chunk::collected(cache, self.store, self.epoch, row);
+        let mut chunk = match (state, &piece.above) {
+            // Not believed to its end: its records say whether they are whole.
+            (State::Whole, _) => Chunk::new(cache, self.store, self.epoch, number, base, length),
+            (State::Sparse(_), Some(above)) => return collected(above),
+            _ => collected(&piece.row),
         };
-        match &self.lower {
-            None if row.state.is_lower() => {
-                format!(
-                    "{path} was moved to the lower folder, which was not given: repair with --lower"
-                )
-            }
-            Some(lower) if row.state.is_lower() => {
-                format!("{path} is not in the lower folder {}", lower.root())
-            }
-            _ => format!("{path} is not there"),
+        chunk.above = piece.above.as_ref().map(|above| Arc::new(collected(above)));
+        if chunk.above.is_some() && state == State::Whole && piece.missing.is_none() {
+            // What is damaged above is read below, as that of an archive.
+            chunk.state = State::Lower;
         }
-    }
-
-    /// Whether the store's folder has what a collection left of the chunk of `row`, as it was written. Then one of its number
-    /// in the lower folder is not needed, and may be another copy's.
-    fn is_kept(&self, row: &Row) -> Result<bool> {
-        let State::Sparse(SparseFile { generation, .. }) = row.state else { return Ok(false) };
-        let path = paths::sparse_chunk(self.epoch, row.number, generation);
-        let identity = paths::sparse_identity(self.store, self.epoch, row.number, generation);
-        let file = self.source.open(&path, Mode::Read, Access::Buffered);
-        match file.and_then(|file| sparse::verify(&*file, identity, generation)) {
-            Err(error) if !is_loss(&error) => Err(error),
-            verified => Ok(verified.is_ok()),
-        }
-    }
-
-    /// What collections have left of the chunk of this number, in the newest of its files that can be read.
-    fn collected(
-        &mut self,
-        number: u64,
-        row: Option<Row>,
-        found: &Candidates,
-        later: &[Piece],
-        gathered: &mut Gathered,
-        scratch: &Arc<dyn Disk>,
-    ) -> Result<Option<Piece>> {
-        let named = match row.map(|row| row.state) {
-            Some(State::Sparse(sparse) | State::Both(sparse)) => Some(sparse.generation),
-            Some(State::Gone) => Some(u64::MAX),
-            Some(State::Whole | State::Lower) => Some(0),
-            None => None,
-        };
-        let mut generations = found.generations.clone();
-        generations.sort_unstable_by_key(|generation| (Some(*generation) == named, *generation));
-        let limit = later.iter().rev().find_map(Piece::begins);
-        while let Some(generation) = generations.pop() {
-            // Of another generation the row knows neither how long it is nor of how many chunks.
-            let row = row.filter(|_| Some(generation) == named);
-            let of = (number, generation, limit);
-            if let Some(piece) = self.sparse(of, row, gathered, scratch)? {
-                let last = self.control.as_ref().map(|control| control.last().number);
-                let is_younger = last.is_some_and(|last| number > last);
-                if is_younger || named.is_some_and(|named| generation > named) {
-                    self.has_older_control = true;
-                    self.tell(format!(
-                        "{} is older than what collections have written since",
-                        paths::CONTROL
-                    ));
-                }
-                return Ok(Some(piece));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The header that the file should have, if its own is damaged.
-    fn header_for(
-        &mut self,
-        disk: &Arc<dyn Disk>,
-        number: u64,
-        generation: Option<u64>,
-    ) -> Result<Option<[u8; header::LENGTH]>> {
-        let path = path_of((self.epoch, number, generation));
-        let kind = kind_of(generation);
-        let identity = match generation {
-            Some(generation) => paths::sparse_identity(self.store, self.epoch, number, generation),
-            None => paths::chunk_identity(self.store, self.epoch, number),
-        };
-        let file = disk.open(&path, Mode::Read, Access::Buffered)?;
-        let mut bytes = [0; header::LENGTH];
-        let found = file.read_at(0, &mut bytes)?;
-        let right = Header::new(kind, identity, self.store).encode();
-        if Header::expect(&path, &bytes[..found], kind).is_ok_and(|it| it.identity == identity) {
-            return Ok(None);
-        }
-        self.tell(
-            Error::corrupt(&path, 0, "the header of this chunk", "another").detail().to_owned(),
-        );
-        Ok(Some(right))
-    }
-
-    /// A whole chunk in the folder of `disk`.
-    fn whole(&self, disk: &Arc<dyn Disk>, number: u64, row: Option<Row>) -> Result<Piece> {
-        let path = paths::chunk(self.epoch, number);
-        let length = disk.open(&path, Mode::Read, Access::Buffered)?.len()?;
-        let opening = match chunk_files::look_for(&**disk, self.store, self.epoch, number) {
-            Ok(chunk_files::Found::Chunk(opening)) if opening.number == number => Some(opening),
-            Err(error) if !is_loss(&error) => return Err(error),
-            _ => None,
-        };
-        let base = row.map(|row| row.base).or(opening.map(|opening| opening.base));
-        let chain = self.chain(disk, number, length)?.unwrap_or(0);
-        // Without either it follows the one before, which is not known yet.
-        let base = base.unwrap_or(if number == 0 { 0 } else { u64::MAX });
-        let row = Row { number, count: 1, base, length, chain, state: State::Whole };
-        Ok(Piece { row, opening, missing: None })
-    }
-
-    /// The checksum of the last batch of a chunk, where its end is whole.
-    fn chain(&self, disk: &Arc<dyn Disk>, number: u64, length: u64) -> Result<Option<u32>> {
-        let path = paths::chunk(self.epoch, number);
-        let file = disk.open(&path, Mode::Read, Access::Buffered)?;
-        let last = length.saturating_sub(Seal::BATCH).max(Position::start().offset);
-        let identity = paths::chunk_identity(self.store, self.epoch, number);
-        let end = append::position_after(&*file, identity, last)?;
-        Ok(end.filter(|end| end.offset == length).map(|end| end.chain))
-    }
-
-    /// The sparse chunk of this number and generation, before a logical offset if that is known, written anew in memory where
-    /// its mapping is damaged; none when nothing in it can be found.
-    fn sparse(
-        &mut self,
-        (number, generation, limit): (u64, u64, Option<u64>),
-        row: Option<Row>,
-        gathered: &mut Gathered,
-        scratch: &Arc<dyn Disk>,
-    ) -> Result<Option<Piece>> {
-        let path = paths::sparse_chunk(self.epoch, number, generation);
-        let identity = paths::sparse_identity(self.store, self.epoch, number, generation);
-        let header = self.header_for(&Arc::clone(&self.source), number, Some(generation))?;
-        let file = self.source.open(&path, Mode::Read, Access::Buffered)?;
-        let verified = sparse::verify(&*file, identity, generation);
-        let mut bytes = Vec::new();
-        if row.is_none() || verified.is_err() {
-            bytes.resize(usize::try_from(file.len()?).unwrap_or(usize::MAX), 0);
-            file.read_exact_at(0, &mut bytes)?;
-        }
-        let opening = self.opening_of(&bytes);
-        let Some(base) = row.map(|row| row.base).or(opening.map(|opening| opening.base)) else {
-            self.tell(format!("{path} does not say where it begins, so nothing of it is found"));
-            return Ok(None);
-        };
-        let end = row.map(|row| row.base + row.length).or(limit);
-        let end = end.unwrap_or(base.saturating_add(1 << 31));
-        let found = || salvage::of_sparse(&bytes, (identity, self.store), &(base..end));
-        let (file, records) = match verified {
-            Ok(file) => {
-                let source = Source { disk: Arc::clone(&self.source), header, mended: None };
-                gathered.files.insert(path, source);
-                (file, if row.is_some() { Vec::new() } else { found() })
-            }
-            Err(error) if is_loss(&error) => {
-                let found = found();
-                let of = (identity, self.store, generation);
-                let file = salvage::rewrite(scratch, &path, of, &bytes, &found)?;
-                let count = found.len();
-                self.tell(format!("{}; {count} records are found without", error.detail()));
-                self.last_damage = self.last_damage.max(Some(end));
-                gathered
-                    .files
-                    .insert(path, Source { disk: Arc::clone(scratch), header: None, mended: None });
-                (file, found)
-            }
-            Err(error) => return Err(error),
-        };
-        let row = row.unwrap_or_else(|| {
-            let length = records.last().map_or(0, |last| Self::end_of(&bytes, last));
-            // What was written in full is longer than it was in the chunk.
-            let length = limit.map_or(length, |limit| length.min(limit.saturating_sub(base)));
-            Row { number, count: 1, base, length, chain: 0, state: State::Gone }
-        });
-        let row = Row { state: State::Sparse(file), ..row };
-        Ok(Some(Piece { row, opening, missing: None }))
-    }
-
-    /// The opening in the bytes of a sparse file, its first record.
-    fn opening_of(&self, bytes: &[u8]) -> Option<Opening> {
-        let rest = bytes.get(header::LENGTH..)?;
-        let length = record::length(rest)? as usize;
-        let found = record::split("", 0, rest.get(..length)?).ok()?;
-        let opening = Opening::decode("", 0, found.body).ok()?;
-        let offset = opening.base.checked_add(Opening::PLACE)?;
-        let found = record::take("", 0, self.store, offset, rest).ok()?;
-        (found.tag == Tag::Opening && opening.epoch == self.epoch).then_some(opening)
-    }
-
-    /// How far behind the begin of its chunk a record ends.
-    fn end_of(bytes: &[u8], entry: &KeptRecord) -> u64 {
-        let length = bytes.get(entry.place as usize..).and_then(record::length);
-        entry.distance + length.unwrap_or(0)
+        chunk
     }
 
     /// All commits and branches that can be found.
     pub(super) fn records(&mut self) -> Result<Records> {
         let mut records = Records::default();
+        let mut last: Option<Arc<Chunk>> = None;
         for chunk in self.pack.chunks() {
-            if let Err(error) = self.records_of(&chunk, &mut records) {
-                if !is_loss(&error) {
-                    return Err(error);
+            let above = chunk.above.as_ref().filter(|above| {
+                last.replace(Arc::clone(above)).is_none_or(|last| last.path != above.path)
+            });
+            for chunk in [Some(&chunk), above].into_iter().flatten() {
+                if let Err(error) = self.records_of(chunk, &mut records) {
+                    if !is_loss(&error) {
+                        return Err(error);
+                    }
+                    self.last_damage = self.last_damage.max(Some(chunk.logical_end()));
+                    self.note(&error);
                 }
-                self.last_damage = self.last_damage.max(Some(chunk.logical_end()));
-                self.note(&error);
             }
         }
         Ok(records)
@@ -704,7 +462,8 @@ impl Wreck {
 }
 
 fn pack_over(disk: Arc<dyn Disk>, store: u64, epoch: u64) -> Pack {
-    let options = Options { hashes_file_bytes: 0, ..Options::default() };
+    let lower = Some(Arc::clone(&disk));
+    let options = Options { hashes_file_bytes: 0, lower, ..Options::default() };
     Pack::new(disk, (store, epoch), Cache::new(PAGES_BYTES), &options)
 }
 

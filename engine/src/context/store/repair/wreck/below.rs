@@ -13,17 +13,25 @@ use crate::error::Result;
 use crate::file::append;
 
 impl Wreck {
-    /// Whether a chunk in the lower folder is one of this store's history, as far as that can be seen: what is kept of it has
-    /// the hashes of its commits in any case.
+    /// Whether a whole chunk is one of this store's history, as far as that can be seen: what is kept of it has the hashes of its
+    /// commits in any case. `named` says what the control file says of it, perhaps with others, and whether that is there: then
+    /// one of which nothing can be seen is none.
     pub(super) fn is_ours(
         &self,
         lower: &Arc<dyn Disk>,
         piece: &Piece,
-        row: Option<Row>,
+        (named, is_kept): (Option<Row>, bool),
         after: Option<&Piece>,
     ) -> Result<bool> {
         let Row { number, length, .. } = piece.row;
         let chain = self.chain(lower, number, length)?;
+        let is_last = |row: &Row| row.number + row.count == number + 1;
+        if let Some(row) = named.filter(|row| matches!(row.state, State::Sparse(_)) && is_last(row))
+        {
+            let is_end = piece.row.base.checked_add(length) == Some(row.base + row.length);
+            return Ok(chain.map_or(!is_kept, |chain| is_end && chain == row.chain));
+        }
+        let row = named.filter(|row| row.number == number);
         let row = row.filter(|row| row.state == State::Whole || row.state.is_lower());
         if row.is_some_and(|row| piece.opening.is_some_and(|it| it.base != row.base)) {
             return Ok(false);
@@ -42,7 +50,9 @@ impl Wreck {
             _ => {}
         }
         let next = after.filter(|after| after.row.number == number + 1);
-        let Some(next) = next.and_then(|next| next.opening) else { return Ok(last.is_none()) };
+        let Some(next) = next.and_then(|next| next.opening) else {
+            return Ok(last.is_none() && !is_kept);
+        };
         let is_before = piece.opening.is_none_or(|it| it.base + length == next.base);
         Ok(is_before && chain.is_none_or(|chain| chain == next.chain))
     }

@@ -14,6 +14,8 @@ impl Wreck {
             .map(|next| Some((next.row.number, next.row.base)))
             .chain([None])
             .collect();
+        // The sparse file that reaches farthest: it may have records of chunks behind its own.
+        let mut covering: Option<Row> = None;
         for (mut piece, next) in pieces.into_iter().zip(nexts) {
             let Row { number, length, .. } = piece.row;
             let before = self.pieces.last().map(|before| before.row);
@@ -34,8 +36,12 @@ impl Wreck {
                 }
             }
             if let Some(before) = self.pieces.last_mut().filter(|_| piece.row.base < end) {
-                // A file with the records of several has taken the place of this one, or nothing stayed of it.
-                if before.row.state != State::Whole {
+                // A file with the records of several has taken the place of this one, or nothing stayed of it: one that is
+                // there all the same has more.
+                let is_more = piece.row.state == State::Whole && piece.missing.is_none();
+                if before.row.state != State::Whole
+                    && !(is_more && piece.row.base > before.row.base)
+                {
                     let count = number + piece.row.count - before.row.number;
                     before.row.count = before.row.count.max(count);
                     continue;
@@ -45,12 +51,25 @@ impl Wreck {
                 }
                 // What is behind the end of a chunk is none of it.
                 before.row.length = piece.row.base - before.row.base;
+                before.row.count =
+                    before.row.count.min(number.saturating_sub(before.row.number)).max(1);
             }
+            let covers = |base: u64| covering.filter(|row| row.base + row.length > base);
             let first = before.map_or(0, |before| before.number + before.count);
             if first < number && piece.row.base > end {
                 let is_sparse = before.is_some_and(|before| before.state != State::Whole);
-                self.settle_gap((first, end), (number, piece.row.base), is_sparse, gathered);
+                let is_gone = is_sparse || covers(piece.row.base - 1).is_some();
+                self.settle_gap((first, end), (number, piece.row.base), is_gone, gathered);
+                if let Some(gap) = self.pieces.last_mut() {
+                    gap.above = covers(end);
+                }
             }
+            // What was made of several is newer than what was made of one of them.
+            if piece.row.state == State::Whole {
+                piece.above = covers(piece.row.base).or(piece.above);
+            }
+            let end = |row: &Row| row.base + row.length;
+            covering = piece.above.into_iter().chain(covering).max_by_key(end);
             if let Some(why) = &piece.missing {
                 self.missing.insert(why.clone());
                 gathered.missing.insert(paths::chunk(self.epoch, number), why.clone());
@@ -64,14 +83,14 @@ impl Wreck {
         &mut self,
         (number, base): (u64, u64),
         (after, end): (u64, u64),
-        is_behind_sparse: bool,
+        is_collected: bool,
         gathered: &mut Gathered,
     ) {
         // A collection takes chunks from the front, and leaves none whole before one that it took. One that is younger than
         // the control file is none that it took.
         let (count, length) = (after - number, end - base);
         let is_younger = self.control.as_ref().map(|control| number > control.last().number);
-        let is_gone = is_behind_sparse || is_younger == Some(false);
+        let is_gone = is_collected || is_younger == Some(false);
         let (mut state, mut missing) = (State::Gone, None);
         if !is_gone {
             let path = paths::chunk(self.epoch, number);
@@ -86,6 +105,6 @@ impl Wreck {
             (state, missing) = (State::Whole, Some(why));
         }
         let row = Row { number, count, base, length, chain: 0, state };
-        self.pieces.push(Piece { row, opening: None, missing });
+        self.pieces.push(Piece { row, opening: None, missing, above: None });
     }
 }
