@@ -181,13 +181,14 @@ impl Lines<'_> {
             Some("help") if words.len() == 1 => words = vec!["-h".to_owned()],
             Some(_) => {}
         }
-        let meant = if self.face == Face::Table { sql::meant(&words) } else { None };
+        let first = flags_before(&words);
+        let meant = if self.face == Face::Table { sql::meant(&words[first..]) } else { None };
         if let Some(command) = meant {
             records::begin(self.output, format!("{} shell", self.face.name()));
-            return Some(exit::not_spoken(sql::NOT_SPOKEN, &command));
+            let besides = self.called_like_sql(&words[first..]).unwrap_or_default();
+            return Some(exit::not_spoken(sql::NOT_SPOKEN, &format!("{command}{besides}")));
         }
         let commands = self.program.of(self.face);
-        let first = flags_before(&words);
         let count = command_words(&commands, &words[first..]);
         let at = first + count;
         let name = format!("{} {}", self.face.name(), words[first..at].join(" "));
@@ -212,6 +213,20 @@ impl Lines<'_> {
             all.splice(place..place, given.into_iter().chain([self.store_word()]));
         }
         Some((self.program.run)(&all, name, self.output))
+    }
+
+    /// How a table of the store is reached that is called like the word of SQL behind the command.
+    fn called_like_sql(&self, words: &[String]) -> Option<String> {
+        let [command, name, ..] = words else { return None };
+        if !["into", "from", "table"].contains(&&**name) {
+            return None;
+        }
+        // Whoever cannot be helped types on.
+        let names = super::table::state::names(&self.folder.store).ok()?;
+        names.contains(name).then(|| {
+            let command = command.to_lowercase();
+            format!("; of the table that is called {name}: `{command} -- {name} …`")
+        })
     }
 
     /// What the shell was told of the store, as far as `command` takes it and its line does not say it.

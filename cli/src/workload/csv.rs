@@ -5,6 +5,7 @@ use std::io::BufRead;
 
 use varvite::{Error, Kind, Result};
 
+use super::dump::tables::Tables;
 use crate::input;
 use crate::text::Notation;
 
@@ -71,6 +72,13 @@ impl TableColumns {
         let entry = Columns::of(line)?;
         Some(TableColumns { entry, table: table?, what: what?, operator: operator? })
     }
+
+    /// The record that ends a dump of so many tables.
+    fn end(&self, count: u64) -> String {
+        let mut fields = vec![String::new(); self.entry.count];
+        (fields[self.table], fields[self.what]) = (count.to_string(), "tables".to_owned());
+        fields.join(",")
+    }
 }
 
 /// The names in a first line.
@@ -134,7 +142,7 @@ pub fn read(
     mut each: impl FnMut(&[u8], &[u8]) -> Result<()>,
 ) -> Result<u64> {
     let mut count = 0;
-    records(name, from, columns.count, |number, fields| {
+    records((name, 1), from, columns.count, |number, fields| {
         count += 1;
         let (key, value) = columns.entry((name, number), fields, notation)?;
         each(&key, &value).map_err(|error| input::at_line((name, number), error))
@@ -142,32 +150,44 @@ pub fn read(
     Ok(count)
 }
 
-/// The same of a dump of all tables.
+/// The same of a dump of all tables, whose columns are named in line `first` of it.
 pub fn read_tables(
-    name: &str,
+    (name, first): (&str, u64),
     from: impl BufRead,
     columns: &TableColumns,
     mut each: impl FnMut(Part<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut begun: Option<Vec<u8>> = None;
-    records(name, from, columns.entry.count, |number, fields| {
+    let mut tables = Tables::new(name);
+    records((name, first), from, columns.entry.count, |number, fields| {
         let at = (name, number);
         let (table, what) = (&fields[columns.table], &fields[columns.what]);
         let told = |done: Result<()>| done.map_err(|error| input::at_line(at, error));
+        let number_of_tables =
+            || std::str::from_utf8(table).ok().and_then(|text| text.parse().ok());
+        if what == b"tables"
+            && let Some(count) = number_of_tables()
+        {
+            return tables.end(number, count);
+        }
         if what == b"table" {
+            tables.part(number, true)?;
             let called = text(at, table)?;
             let operator = text(at, &fields[columns.operator])?;
             begun = Some(table.clone());
             let operator = Some(operator).filter(|operator| !operator.is_empty());
             return told(each(Part::Table { name: called, operator }));
         }
+        tables.part(number, false)?;
         if what != b"entry" || begun.as_ref() != Some(table) {
-            let expected = "expected a record whose \"what\" is \"entry\", of the table that began last, or \"table\"";
+            let expected = "expected a record whose \"what\" is \"entry\", of the table that began last, \"table\", or \
+                            \"tables\" at the end";
             return Err(Error::new(Kind::Corrupt, format!("{name}, line {number}: {expected}")));
         }
         let (key, value) = columns.entry.entry(at, fields, Notation::Text)?;
         told(each(Part::Entry { key: &key, value: &value }))
-    })
+    })?;
+    tables.expect_end(|count| columns.end(count))
 }
 
 /// A field that is text.
@@ -193,14 +213,14 @@ impl Columns {
     }
 }
 
-/// Gives every record behind the first line to `each`, of `count` fields, with the number of its first line.
+/// Gives every record behind line `before` to `each`, of `count` fields, with the number of its first line.
 fn records(
-    name: &str,
+    (name, before): (&str, u64),
     mut from: impl BufRead,
     count: usize,
     mut each: impl FnMut(u64, &[Vec<u8>]) -> Result<()>,
 ) -> Result<()> {
-    let (mut record, mut line) = (Vec::new(), 1_u64);
+    let (mut record, mut line) = (Vec::new(), before);
     loop {
         record.clear();
         let first = line + 1;

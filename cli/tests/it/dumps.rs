@@ -16,6 +16,14 @@ fn fill(folder: &std::path::Path, store: &str) {
     run(folder, &format!("table create {store} empty")).yes();
 }
 
+/// What a command prints, whatever bytes these are.
+fn run_bytes(folder: &std::path::Path, line: &str) -> Vec<u8> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let output = crate::binary::command(&words).current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{line}: {output:?}");
+    output.stdout
+}
+
 #[test]
 fn all_tables_of_a_store_are_dumped_and_loaded_in_every_form() {
     let folder = TempDir::new().unwrap();
@@ -33,11 +41,7 @@ fn all_tables_of_a_store_are_dumped_and_loaded_in_every_form() {
                 .enumerate()
         {
             let line = format!("table dump {store}{form}");
-            let words: Vec<&str> = line.split(' ').collect();
-            let mut command = crate::binary::command(&words);
-            let output = command.current_dir(folder).output().unwrap();
-            assert!(output.status.success(), "{line}: {output:?}");
-            fs::write(folder.join("dump"), &output.stdout).unwrap();
+            fs::write(folder.join("dump"), run_bytes(folder, &line)).unwrap();
             let hex = if form == " --hex" { form } else { "" };
             for live in ["", " --live"] {
                 let new = format!("{store}-{number}{}", live.trim());
@@ -82,6 +86,23 @@ fn a_dump_of_all_tables_that_is_damaged_makes_none() {
     assert!(!folder.join("new").exists());
     fs::write(folder.join("dump"), "{\"table\":\"a\"}\n{\"table\":\"a\"}\n").unwrap();
     run(folder, "table load s --all dump").error(2, &["line 2", "a second time"]);
+    // What was cut short, or never begun, makes nothing either.
+    run(folder, "table put whole a k v --create --live").yes();
+    run(folder, "table put whole b k v").yes();
+    for form in ["", " --binary", " --format csv"] {
+        let dump = run_bytes(folder, &format!("table dump whole{form}"));
+        let ends = dump.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|it| it.0 + 1);
+        for end in [0].into_iter().chain(ends).filter(|end| *end < dump.len()) {
+            let cut = fed(folder, "table load new --all - --create", &dump[..end]);
+            cut.error(3, &["standard input"]);
+            assert!(!folder.join("new").exists(), "{form}: {end} bytes");
+        }
+        fed(folder, "table load new --all - --create", &dump).ended(0);
+        fs::remove_dir_all(folder.join("new")).unwrap();
+    }
+    fs::write(folder.join("dump"), "{\"table\":\"a\",\"operater\":\"max\"}\n{\"tables\":1}\n")
+        .unwrap();
+    run(folder, "table load s --all dump").error(3, &["line 1"]);
     fs::write(folder.join("dump"), "{\"table\":\"a\",\"operator\":\"of a host\"}\n").unwrap();
     run(folder, "table load s --all dump").error(2, &["line 1", "no merge operator"]);
     fs::write(folder.join("dump"), "{\"key\":\"a\",\"value\":\"v\"}\n").unwrap();
@@ -108,4 +129,29 @@ fn a_csv_of_other_columns_is_loaded_by_their_names() {
     run(folder, "table load s u csv --key-column id").yes();
     fs::write(folder.join("json"), "{\"key\":\"a\",\"value\":\"b\"}\n").unwrap();
     run(folder, "table load s v json --key-column id").error(2, &["no columns id and value"]);
+}
+
+/// One table that cannot be opened does not take the others along.
+#[test]
+fn tables_that_are_whole_are_dumped_beside_one_that_is_not() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    // A load writes the table's segment, and so can be damaged at its end.
+    for table in ["a", "b", "c"] {
+        let line = format!("table load s {table} - --create --live");
+        fed(folder, &line, b"{\"key\":\"k\",\"value\":\"v\"}\n").ended(0);
+    }
+    let segments = fs::read_dir(folder.join("s/segments")).unwrap();
+    let segment = segments.map(|it| it.unwrap().path()).max().unwrap();
+    crate::exits::flip(&segment, fs::metadata(&segment).unwrap().len() as usize - 10);
+    let ran = run(folder, "table dump s --skip-damaged");
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(
+        ran.err.contains("left out: table ") && ran.err.contains("cannot be opened"),
+        "{ran:?}"
+    );
+    let lines = ran.out.lines().filter(|line| line.contains("\"table\"")).count();
+    assert_eq!(lines, 2, "{ran:?}");
+    assert!(ran.out.ends_with("{\"tables\":2}\n"), "{ran:?}");
+    run(folder, "table dump s").error(3, &["varvite repair s OUT"]);
 }

@@ -73,6 +73,53 @@ fn a_repair_tells_damage_from_loss() {
     assert!(kept > 2 && lost > 5, "{kept} {lost}");
 }
 
+/// Hosts that name their commits themselves have no branch.
+#[test]
+fn a_store_without_branches_is_told_that_all_was_kept() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create s").yes();
+    for number in 0..6 {
+        run(folder, &format!("context put s main a/x{number} value{number}")).yes();
+    }
+    run(folder, "context branch remove s main").yes();
+    let whole = all(folder, "s", "");
+    let chunk = fs::read_dir(folder.join("s")).unwrap().map(|entry| entry.unwrap().path());
+    let chunk = chunk.filter(|it| it.extension().is_some_and(|it| it == "pack")).next().unwrap();
+    let length = fs::metadata(&chunk).unwrap().len() as usize;
+    let mut kept = 0;
+    for at in (0..length).step_by(length / 24) {
+        flip(&chunk, at);
+        let ran = run(folder, "repair s out --format json");
+        if let 0 | 3 = ran.code {
+            let said: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+            let is_same = all(folder, "out", "").0 == whole.0;
+            assert_eq!(said["all_kept"], is_same, "{at}: {said}");
+            kept += u32::from(is_same && said["whole"] == false);
+        }
+        let _ = fs::remove_dir_all(folder.join("out"));
+        flip(&chunk, at);
+    }
+    assert!(kept > 2, "{kept}");
+}
+
+/// Bytes of a batch that was cut off may be those of a commit that was acknowledged.
+#[test]
+fn a_repair_does_not_say_that_nothing_was_lost_beside_a_batch_that_is_cut_off() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "context create s").yes();
+    run(folder, "context put s main a/x value").yes();
+    let chunk = fs::read_dir(folder.join("s")).unwrap().map(|entry| entry.unwrap().path());
+    let chunk = chunk.filter(|it| it.extension().is_some_and(|it| it == "pack")).next().unwrap();
+    let mut bytes = fs::read(&chunk).unwrap();
+    bytes.extend([7; 100]);
+    fs::write(&chunk, bytes).unwrap();
+    let ran = run(folder, "repair s out").ended(0);
+    assert!(ran.contains("behind its last batch"), "{ran}");
+    assert!(ran.contains("nothing was lost up to the last batch"), "{ran}");
+}
+
 /// Keys at the edge of a range have to be read.
 #[test]
 fn a_range_that_ends_within_damage_says_what_can_be_done() {

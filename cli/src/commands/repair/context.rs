@@ -105,9 +105,8 @@ fn report(found: RepairedContext) -> Report {
         all_kept: found.lost.is_empty()
             && found.lost_branches.is_empty()
             && !found.branches_may_be_older
-            && found.missing.is_empty()
-            // Chunks alone do not say which branches there were.
-            && (found.branches > 0 || found.damage.is_empty()),
+            && !found.branches_unknown
+            && found.missing.is_empty(),
         commits: found.commits,
         last_commit: found.last_commit.map(|commit| text(&commit)),
         branches: found.branches,
@@ -155,7 +154,11 @@ fn show(report: &Report) -> std::io::Result<()> {
     print::line(&format!(
         "{}: {} kept{last}, {}",
         match report {
+            Report { whole: true, unfinished, .. } if !unfinished.is_empty() =>
+                "nothing was lost up to the last batch \u{2713}",
             Report { whole: true, .. } => "nothing was lost \u{2713}",
+            Report { all_kept: true, unfinished, .. } if !unfinished.is_empty() =>
+                "something was damaged, and all was kept up to the last batch \u{2713}",
             Report { all_kept: true, .. } => "something was damaged, and all was kept \u{2713}",
             _ => "not all was kept \u{2717}",
         },

@@ -12,7 +12,8 @@ use varvite::{Error, MergeOperator, Result, Table};
 use super::from::Moment;
 use super::read::{ENTRY, entry, or_skip};
 use super::reader::Reader;
-use crate::exit::{Failure, Outcome, Verdict};
+use crate::advice::told;
+use crate::exit::{self, Failure, Outcome, Verdict};
 use crate::print::records;
 use crate::print::{self, Output};
 use crate::progress::{Progress, Unit};
@@ -24,7 +25,8 @@ const LOOK: u64 = 1024;
 
 /// Print a whole table, or all of a store, as JSON lines: {"key": …, "value": …}; `load` reads them
 ///
-/// Of all tables each begins with a line of its own, {"table": …, "operator": …}; `load --all` makes them again.
+/// Of all tables each begins with a line of its own, {"table": …, "operator": …}, and the last line is their number,
+/// {"tables": …}; `load --all` makes them again.
 #[derive(Debug, Args)]
 pub struct Dump {
     /// Folder of the store
@@ -57,6 +59,12 @@ struct Begun<'a> {
     operator: Option<&'a str>,
 }
 
+/// What ends a dump of all tables.
+#[derive(Serialize)]
+struct End {
+    tables: usize,
+}
+
 /// Where entries go.
 type Out = io::BufWriter<StdoutLock<'static>>;
 
@@ -81,7 +89,8 @@ fn expect_room_for_bytes(arguments: &Dump) -> Result<()> {
 }
 
 fn dump_all(arguments: &Dump) -> Outcome {
-    let (_session, tables) = arguments.moment.open_all(&arguments.store)?;
+    let (_session, tables, closed) =
+        arguments.moment.open_all(&arguments.store, arguments.skip_damaged)?;
     expect_room_for_bytes(arguments)?;
     let before = ["table", "what", "operator"];
     records::columns(&before.into_iter().chain(ENTRY).collect::<Vec<_>>())?;
@@ -89,7 +98,12 @@ fn dump_all(arguments: &Dump) -> Outcome {
     if arguments.binary {
         dump::tables::begin(&mut out)?;
     }
-    let mut is_whole = true;
+    let mut is_whole = closed.is_empty();
+    for (name, error) in closed {
+        exit::note_damage();
+        let name = print::without_control(&name);
+        complain!("left out: table {name}, which cannot be opened: {}", told(error.detail()));
+    }
     for table in &tables {
         let operator = table.options().operator.as_ref().map(MergeOperator::name);
         let name = table.name();
@@ -102,8 +116,14 @@ fn dump_all(arguments: &Dump) -> Outcome {
         }
         is_whole &= dump_one(arguments, table, &mut out, Some(name))?;
     }
+    // What was cut off is told from what ends here.
     if arguments.binary {
         dump::tables::finish(&mut out, tables.len() as u64)?;
+    } else if records::output() == Output::Csv {
+        records::record(json!({ "table": tables.len(), "what": "tables" }))?;
+    } else {
+        line(&mut out, &End { tables: tables.len() })?;
+        out.flush()?;
     }
     Ok(Verdict::sound(is_whole))
 }

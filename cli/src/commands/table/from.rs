@@ -3,9 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use varvite::{Result, Session, SessionOptions, Snapshot, Table, Verify};
+use varvite::{Error, Kind, Result, Session, SessionOptions, Snapshot, Table, Verify};
 
+use crate::advice;
 use crate::store::tables;
+
+/// Tables with the session that they live in, and those that cannot be opened.
+pub type Opened = (Session, Vec<Table>, Vec<(String, Error)>);
 
 /// Where to read.
 #[derive(Debug, Args)]
@@ -50,17 +54,34 @@ impl Moment {
         Ok((session, snapshot.take(name)?))
     }
 
-    /// All tables of the store, in the order of their names.
-    pub fn open_all(&self, store: &Path) -> Result<(Session, Vec<Table>)> {
+    /// All tables of the store, in the order of their names. Where it `skips` what is damaged, live tables that cannot be
+    /// opened are told apart, with the reason.
+    pub fn open_all(&self, store: &Path, skips: bool) -> Result<Opened> {
         let session = tables::open_read_only(store, SessionOptions::default())?;
-        let mut all = if self.is_live(&session)? {
-            tables::live_tables_to_look(&session)?
+        let mut closed = Vec::new();
+        let mut all = if !self.is_live(&session)? {
+            self.snapshot(&session).map_err(|error| or_repair(error, store))?.tables
+        } else if skips {
+            let mut all = Vec::new();
+            for name in session.live_tables()? {
+                match tables::live_table_to_look(&session, &name, "") {
+                    Ok(table) => all.push(table),
+                    Err(error) if error.kind() == Kind::Corrupt => closed.push((name, error)),
+                    Err(error) => return Err(error),
+                }
+            }
+            all
         } else {
-            self.snapshot(&session)?.tables
+            tables::live_tables_to_look(&session).map_err(|error| or_repair(error, store))?
         };
         all.sort_unstable_by(|one, other| one.name().cmp(other.name()));
-        Ok((session, all))
+        Ok((session, all, closed))
     }
+}
+
+/// Damage that keeps all tables from being opened together: a repair keeps those that are whole.
+fn or_repair(error: Error, store: &Path) -> Error {
+    if error.kind() == Kind::Corrupt { error.with_advice(&advice::repair(store)) } else { error }
 }
 
 impl From {

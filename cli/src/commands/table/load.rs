@@ -341,7 +341,14 @@ fn load_all(change: &mut Change, arguments: &Arguments, file: &Path) -> Result<u
     })?;
     done.extend(filled.map(Filled::finish).transpose()?);
     bar.finish();
-    done.into_iter().try_for_each(|table| change.add(table))?;
+    let names: Vec<String> = done.iter().map(|table| table.name().to_owned()).collect();
+    for (place, table) in done.into_iter().enumerate() {
+        if let Err(error) = change.add(table) {
+            // All of them or none: those that are live already go again.
+            names[..place].iter().try_for_each(|name| change.drop_table(name))?;
+            return Err(error);
+        }
+    }
     Ok(entries)
 }
 

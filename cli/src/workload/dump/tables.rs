@@ -1,7 +1,7 @@
 //! All tables of a store in one stream, in each form that a dump of one has.
 //!
-//! JSON lines: `{"table": …, "operator": …}` begins a table, and its entries follow. CSV: the same, told apart by the
-//! column `what`. Binary: the line `varvite tables 1`; for each table the length of its name plus one as a varint, the name,
+//! JSON lines: `{"table": …, "operator": …}` begins a table, its entries follow, and the last line is `{"tables": 2}`, their
+//! number. CSV: the same, told apart by the column `what`; the last record is `2,tables,,,`. Binary: the line `varvite tables 1`; for each table the length of its name plus one as a varint, the name,
 //! the length of its operator's name (0 for none), that name, the CRC-32C of these bytes as 4, little-endian, and a
 //! whole binary dump; then a zero byte, the number of tables as 8 bytes and the CRC-32C of these nine as 4.
 
@@ -44,7 +44,10 @@ pub fn finish(to: &mut impl Write, count: u64) -> io::Result<()> {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Line<'a> {
+    /// The end: how many tables there are.
+    tables: Option<u64>,
     #[serde(borrow)]
     table: Option<std::borrow::Cow<'a, str>>,
     #[serde(borrow)]
@@ -57,11 +60,74 @@ struct Line<'a> {
 
 /// Whether a first line is one of a dump of all tables.
 pub fn is_first(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Begun {
+        #[serde(default)]
+        table: serde_json::Value,
+        #[serde(default)]
+        tables: serde_json::Value,
+        #[serde(default)]
+        key: serde_json::Value,
+    }
     let begins_table = || {
-        let line: Option<Line<'_>> = serde_json::from_slice(line).ok();
-        line.is_some_and(|line| line.table.is_some() && line.key.is_none())
+        let line: Option<Begun> = serde_json::from_slice(line).ok();
+        line.is_some_and(|line| {
+            line.key.is_null() && (line.table.is_string() || line.tables.is_u64())
+        })
     };
     line == TABLES || TableColumns::of(line).is_some() || begins_table()
+}
+
+/// Counts tables, and sees that a dump ends with their number and has nothing behind it.
+pub(in crate::workload) struct Tables<'a> {
+    name: &'a str,
+    count: u64,
+    has_ended: bool,
+}
+
+impl<'a> Tables<'a> {
+    pub(in crate::workload) fn new(name: &'a str) -> Self {
+        Tables { name, count: 0, has_ended: false }
+    }
+
+    /// Another part, in line `number`.
+    pub(in crate::workload) fn part(&mut self, number: u64, is_table: bool) -> Result<()> {
+        if self.has_ended {
+            return Err(
+                self.corrupt(number, "there is more behind the number of tables, which is the end")
+            );
+        }
+        self.count += u64::from(is_table);
+        Ok(())
+    }
+
+    /// The end, in line `number`, which says how many tables there are.
+    pub(in crate::workload) fn end(&mut self, number: u64, count: u64) -> Result<()> {
+        self.part(number, false)?;
+        self.has_ended = true;
+        if count == self.count {
+            return Ok(());
+        }
+        let found = self.count;
+        Err(self.corrupt(number, &format!("{count} tables are told, and there are {found}")))
+    }
+
+    fn corrupt(&self, number: u64, what: &str) -> Error {
+        Error::new(Kind::Corrupt, format!("{}, line {number}: {what}", self.name))
+    }
+
+    /// `Corrupt` when there was no end; `as_text` is how it looks.
+    pub(in crate::workload) fn expect_end(&self, as_text: impl Fn(u64) -> String) -> Result<()> {
+        if self.has_ended {
+            return Ok(());
+        }
+        let (name, end) = (self.name, as_text(self.count));
+        let detail = format!(
+            "{name} has no end: a dump of all tables ends with their number. Dump them again; where this is all, add the \
+             line {end}"
+        );
+        Err(Error::new(Kind::Corrupt, detail))
+    }
 }
 
 /// Gives what a dump of all tables has to `each`, in any form. `Corrupt` names the line or the byte where the input is
@@ -72,54 +138,79 @@ pub fn read(
     notation: Notation,
     mut each: impl FnMut(Part<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut line = Vec::new();
-    input::line(&mut from, (name, 1), &mut line)?;
+    let (mut line, mut number) = (Vec::new(), 1);
+    input::line(&mut from, (name, number), &mut line)?;
+    while !line.is_empty() && line.trim_ascii().is_empty() {
+        line.clear();
+        number += 1;
+        input::line(&mut from, (name, number), &mut line)?;
+    }
     if line == TABLES {
         return read_binary(name, from, each);
     }
     if let Some(columns) = TableColumns::of(&line) {
-        return csv::read_tables(name, from, &columns, each);
+        return csv::read_tables((name, number), from, &columns, each);
     }
     if line.is_empty() {
-        return Ok(());
+        let detail = format!(
+            "{name} is empty: a dump of all tables says at its end how many they are, even of none"
+        );
+        return Err(Error::new(Kind::Corrupt, detail));
     }
     if !is_first(&line) {
         return Err(Error::invalid(format!(
             "{name} is no dump of all tables: leave --all out, and say which table it is of"
         )));
     }
-    let mut number = 1;
+    let mut tables = Tables::new(name);
     while !line.is_empty() {
         if !line.trim_ascii().is_empty() {
-            let at = (name, number);
-            let part: Option<Line<'_>> = serde_json::from_slice(&line).ok();
-            let done = match part {
-                Some(Line { table: Some(table), operator, key: None, value: None }) => {
-                    each(Part::Table { name: &table, operator: operator.as_deref() })
-                }
-                Some(Line { table: None, operator: None, key: Some(key), value: Some(value) }) => {
-                    let parse = |what, text| {
-                        notation.parse(what, text).map_err(|error| input::in_line(at, &error))
-                    };
-                    let (key, value) = (parse("key", &key)?, parse("value", &value)?);
-                    each(Part::Entry { key: &key, value: &value })
-                }
-                _ => {
-                    let expected =
-                        "each line should be {\"table\": …} or {\"key\": …, \"value\": …}";
-                    return Err(Error::new(
-                        Kind::Corrupt,
-                        format!("{name}, line {number}: {expected}"),
-                    ));
-                }
-            };
-            done.map_err(|error| input::at_line(at, error))?;
+            read_line((name, number), &line, notation, &mut tables, &mut each)?;
         }
         line.clear();
         number += 1;
         input::line(&mut from, (name, number), &mut line)?;
     }
-    Ok(())
+    tables.expect_end(|count| format!("{{\"tables\":{count}}}"))
+}
+
+/// Gives what a line of JSON has to `each`.
+fn read_line(
+    at: (&str, u64),
+    line: &[u8],
+    notation: Notation,
+    tables: &mut Tables<'_>,
+    each: &mut impl FnMut(Part<'_>) -> Result<()>,
+) -> Result<()> {
+    let (name, number) = at;
+    let part: Option<Line<'_>> = serde_json::from_slice(line).ok();
+    let done = match part {
+        Some(Line { tables: None, table: Some(table), operator, key: None, value: None }) => {
+            tables.part(number, true)?;
+            each(Part::Table { name: &table, operator: operator.as_deref() })
+        }
+        Some(Line {
+            tables: None,
+            table: None,
+            operator: None,
+            key: Some(key),
+            value: Some(value),
+        }) => {
+            tables.part(number, false)?;
+            let parse =
+                |what, text| notation.parse(what, text).map_err(|error| input::in_line(at, &error));
+            let (key, value) = (parse("key", &key)?, parse("value", &value)?);
+            each(Part::Entry { key: &key, value: &value })
+        }
+        Some(Line { tables: Some(count), table: None, operator: None, key: None, value: None }) => {
+            return tables.end(number, count);
+        }
+        _ => {
+            let expected = "each line should be {\"table\": …}, {\"key\": …, \"value\": …} or, at the end, {\"tables\": …}";
+            return Err(Error::new(Kind::Corrupt, format!("{name}, line {number}: {expected}")));
+        }
+    };
+    done.map_err(|error| input::at_line(at, error))
 }
 
 fn read_binary(
@@ -233,8 +324,8 @@ mod tests {
 
     #[test]
     fn one_table_and_all_are_told_apart() {
-        let json = b"{\"table\":\"a\",\"operator\":null}\n{\"key\":\"k\",\"value\":\"v\"}\n";
-        let csv = b"table,what,operator,key,value\na,table,,,\na,entry,,k,v\n";
+        let json = b"{\"table\":\"a\",\"operator\":null}\n{\"key\":\"k\",\"value\":\"v\"}\n{\"tables\":1}\n";
+        let csv = b"table,what,operator,key,value\na,table,,,\na,entry,,k,v\n1,tables,,,\n";
         let reading = Reading { notation: Notation::Text, columns: None };
         for bytes in [&written()[..], json, csv] {
             let error = super::super::read("dump", bytes, reading, |_, _| Ok(())).unwrap_err();
@@ -252,9 +343,33 @@ mod tests {
             b"table,what,operator,key,value\na,entry,,k,v\n",
             b"table,what,operator,key,value\na,table,,,\nb,entry,,k,v\n",
             b"table,what,operator,key,value\na,other,,,\n",
+            b"table,what,operator,key,value\n1,tables,,,\n",
+            b"table,what,operator,key,value\n0,tables,,,\na,table,,,\n",
+            b"{\"tables\":1}\n",
+            b"{\"tables\":0}\n{\"table\":\"a\"}\n",
+            b"{\"table\":\"a\",\"operater\":\"max\"}\n{\"tables\":1}\n",
+            b"{\"table\":\"a\",\"key\":\"max\"}\n{\"tables\":1}\n",
         ] {
             let error = all(bad).unwrap_err();
             assert!(error.kind() == Kind::Corrupt && error.detail().contains("line "), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_dump_that_was_cut_has_no_end() {
+        let json = "\n{\"table\":\"a\",\"operator\":null}\n{\"key\":\"k\",\"value\":\"v\"}\n{\"table\":\"b\"}\n{\"tables\":2}\n";
+        let csv =
+            "\ntable,what,operator,key,value\na,table,,,\na,entry,,k,v\nb,table,,,\n2,tables,,,\n";
+        for whole in [json, csv] {
+            assert_eq!(all(whole.as_bytes()).unwrap().len(), 2);
+            let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+            for end in 0..lines.len() {
+                let cut = all(lines[..end].concat().as_bytes()).unwrap_err();
+                assert_eq!(cut.kind(), Kind::Corrupt, "{end} lines: {cut}");
+            }
+        }
+        for none in ["{\"tables\":0}\n", "table,what,operator,key,value\n0,tables,,,\n"] {
+            assert!(all(none.as_bytes()).unwrap().is_empty());
         }
     }
 }

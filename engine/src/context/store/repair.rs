@@ -48,6 +48,8 @@ pub struct RepairedContext {
     /// Something that was said of branches is lost, or may be: those of the new store may name older commits than they did, or be
     /// back that were removed, and others may be missing.
     pub branches_may_be_older: bool,
+    /// Nothing says which branches there were, since chunks alone are left: the new store has none.
+    pub branches_unknown: bool,
     /// Branches whose commit is lost, with the commit that each named.
     pub lost_branches: Vec<(Vec<u8>, CommitHash)>,
     /// What is damaged, or was not used, a sentence each, files of which no commit that is known has need among them.
@@ -67,6 +69,7 @@ impl RepairedContext {
         self.lost.is_empty()
             && self.lost_branches.is_empty()
             && !self.branches_may_be_older
+            && !self.branches_unknown
             && self.damage.is_empty()
             && self.missing.is_empty()
     }

@@ -160,6 +160,7 @@ impl NewStore {
                 }
             }
         } else {
+            repaired.branches_unknown = true;
             wreck.tell(
                 "chunks alone say nothing of the branches of the store that they are of".to_owned(),
             );
