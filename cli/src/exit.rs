@@ -119,11 +119,23 @@ impl From<std::io::Error> for Failure {
 /// `verdict` with what kept the recording of the load from being whole, which does not take its result away: it is said, and
 /// the exit code is 2 where there is nothing else to say. An answer that was wrong is more than a recording.
 pub fn recorded(outcome: Result<(), Error>, verdict: Verdict) -> Verdict {
-    let Err(error) = outcome else { return verdict };
-    let error = Failure::from(error).error();
-    complain!("error: {}", print::without_control(&error.to_string()));
-    records::beside(&records::kind(error.kind()), &error.to_string());
-    if verdict == Verdict::Yes { Verdict::Failed } else { verdict }
+    beside(outcome.err().into_iter().collect(), verdict)
+}
+
+/// The same of errors that leave a result, the first of which says most. Damage is an answer too.
+pub fn beside(errors: Vec<Error>, verdict: Verdict) -> Verdict {
+    let errors: Vec<_> = errors.into_iter().map(|error| Failure::from(error).error()).collect();
+    let Some(first) = errors.first() else { return verdict };
+    for error in &errors {
+        complain!("error: {}", print::without_control(&error.to_string()));
+    }
+    let all: Vec<_> = errors.iter().map(Error::to_string).collect();
+    records::beside(&records::kind(first.kind()), &all.join("; "));
+    match Verdict::of(code(first.kind())) {
+        Verdict::Damaged => Verdict::sound(false),
+        _ if verdict == Verdict::Yes => Verdict::Failed,
+        _ => verdict,
+    }
 }
 
 /// The result of a command.
@@ -249,6 +261,17 @@ mod tests {
             assert_eq!(recorded(failed(), verdict), verdict);
         }
         assert_eq!(recorded(Ok(()), Verdict::No), Verdict::No);
+    }
+
+    #[test]
+    fn what_ended_a_load_hides_no_answer_and_damage_is_one() {
+        let errors = |first: Error| vec![first, Error::invalid("the disk is full")];
+        let invalid = || errors(Error::invalid("too much is held"));
+        assert_eq!(beside(invalid(), Verdict::Yes), Verdict::Failed);
+        assert_eq!(beside(invalid(), Verdict::No), Verdict::No);
+        assert_eq!(beside(Vec::new(), Verdict::Yes), Verdict::Yes);
+        let damaged = || errors(Error::corrupt("pack", 0, "a record", "none"));
+        assert_eq!(beside(damaged(), Verdict::No), Verdict::Damaged);
     }
 
     #[test]

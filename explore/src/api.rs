@@ -52,7 +52,7 @@ impl State {
         limits: Limits,
     ) -> State {
         State {
-            stores: sources.into_iter().map(|it| Arc::new(Shown::new(it))).collect(),
+            stores: sources.into_iter().map(|it| Arc::new(Shown::new(it, limits.rest))).collect(),
             traces: Traces::new(traces),
             sharings: Sharings::default(),
             started: Instant::now(),
@@ -299,7 +299,8 @@ pub async fn run(state: &Arc<State>, endpoint: &'static Endpoint, raw: &str) -> 
     let made = tokio::task::spawn_blocking(move || {
         // They go with the work, which may not hear of that at once.
         let _permits = (waiting, worker);
-        let until = Until { end: Instant::now() + shared.work, is_alone };
+        let end = work_end(Instant::now(), end.into_std(), shared.work, shared.answer);
+        let until = Until { end, is_alone };
         match (endpoint.make)(&shared, &query, &until) {
             // Here, as what is long takes time to write.
             Ok(made) => answer::sent(made, as_csv, &shared.outgoing),
@@ -316,6 +317,12 @@ pub async fn run(state: &Arc<State>, endpoint: &'static Endpoint, raw: &str) -> 
     }
     let why = "the answer could not be made; that is a fault of this program";
     answer::fault(&Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Panicked", why))
+}
+
+/// When work that begins at `start` is cut short, whose client is told of no answer at `end`: what is cut is still an answer,
+/// where there is time to send it.
+fn work_end(start: Instant, end: Instant, work: Duration, answer: Duration) -> Instant {
+    (start + work).min(end - answer / 10)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as all endpoints")]
@@ -376,6 +383,14 @@ mod tests {
         assert!(!until.is_over() && until.expect_client().is_ok());
         drop(client);
         assert!(until.is_over() && until.expect_client().is_err());
+    }
+
+    #[test]
+    fn work_is_cut_before_its_client_is_told_of_no_answer() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let end = |answer: Duration| work_end(start, start + answer, 8 * second, answer) - start;
+        assert_eq!(end(5 * second), Duration::from_millis(4_500));
+        assert_eq!(end(50 * second), 8 * second);
     }
 
     #[test]

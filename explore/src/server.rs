@@ -18,7 +18,7 @@ use varvite::{Error, Result};
 
 use crate::api::State;
 use crate::routes;
-use crate::sources::{Source, lock};
+use crate::sources::{self, Source, lock};
 
 /// What clients may take.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,8 @@ pub struct Limits {
     pub waiting: usize,
     /// Time that one answer may take to make, where it can stop in the middle.
     pub work: Duration,
+    /// Time after which a store that nobody asks for is closed; of which `/metrics` was asked, ten times that.
+    pub rest: Duration,
     /// Bytes of long answers that wait for their clients, all together: others are told to come back. One that is longer
     /// goes out where no other waits.
     pub outgoing_bytes: usize,
@@ -52,6 +54,7 @@ impl Default for Limits {
             workers: 2,
             waiting: 64,
             work: Duration::from_secs(8),
+            rest: sources::REST,
             outgoing_bytes: 128 << 20,
         }
     }
@@ -155,7 +158,8 @@ impl Explorer {
         std::mem::take(&mut *lock(&answer))
     }
 
-    /// Serves until `stops` says so, which is asked a few times a second.
+    /// Serves until `stops` says so, which is asked a few times a second. A store that is being opened then is closed when it
+    /// is open: until that a thread has files of it.
     ///
     /// # Errors
     ///

@@ -64,8 +64,15 @@ const SHARE: u32 = 20;
 /// A store that nobody asks for is closed after this time: it holds files that its writer may have removed.
 pub const REST: Duration = Duration::from_secs(30);
 
-/// How long an opening is waited for before who asked is told to ask again: others wait for the thread that waits.
+/// What figures are asked of stays open as many times longer: they are asked for each minute, or less often.
+const FIGURES: u32 = 10;
+
+/// How long an opening is waited for before who asked is told to ask again; one that takes longer than the last time is not
+/// waited for at all.
 const WAIT: Duration = Duration::from_millis(500);
+
+/// A store that could not be opened is tried again after this time at most, though no file of it has changed.
+const FAILED: Duration = Duration::from_mins(1);
 
 /// What was opened, what the folder looked like, and when that is looked at again.
 struct Held<T> {
@@ -74,15 +81,35 @@ struct Held<T> {
     stale: Instant,
 }
 
+/// Why an opening failed, and what the folder looked like.
+struct Failed {
+    fault: Fault,
+    look: u64,
+    /// When the folder is looked at again, and until when it is not opened as long as it looks the same.
+    stale: Instant,
+    until: Instant,
+}
+
 /// What is open of a store, if anything is.
 struct Slot<T> {
     held: Option<Held<T>>,
-    /// Why the last opening failed, and until when who did not wait for it is told that too.
-    failed: Option<(Fault, Instant)>,
-    /// Whether a thread opens it.
-    is_opening: bool,
-    /// When it was last asked for.
-    asked: Instant,
+    failed: Option<Failed>,
+    /// Since when a thread opens it.
+    opening: Option<Instant>,
+    /// How long the last opening took.
+    took: Duration,
+    /// How long it is kept behind an opening, and until when.
+    keep: Duration,
+    kept: Instant,
+}
+
+impl<T> Slot<T> {
+    /// Keeps what is open, or is opened, for so long.
+    fn keep(&mut self, now: Instant, keep: Duration) {
+        if now + keep > self.kept {
+            (self.keep, self.kept) = (keep, now + keep);
+        }
+    }
 }
 
 /// A store of one kind, opened by a thread of its own: nobody who asks for another one waits for that.
@@ -93,17 +120,29 @@ struct Shelf<T> {
 
 impl<T> Default for Shelf<T> {
     fn default() -> Shelf<T> {
-        let slot = Slot { held: None, failed: None, is_opening: false, asked: Instant::now() };
+        let slot = Slot {
+            held: None,
+            failed: None,
+            opening: None,
+            took: Duration::ZERO,
+            keep: Duration::ZERO,
+            kept: Instant::now(),
+        };
         Shelf { slot: Mutex::new(slot), opened: Condvar::new() }
     }
 }
 
-impl<T> Shelf<T> {
-    /// Closes what nobody has asked for since `before`, unless it is being opened.
-    fn close_unasked(&self, before: Instant) {
+impl<T: Send + Sync + 'static> Shelf<T> {
+    /// Closes what nobody has asked for, unless it is being opened. By a thread of its own, since it may take a while.
+    fn close_unasked(&self) {
         let Some(mut slot) = try_lock(&self.slot) else { return };
-        if !slot.is_opening && slot.asked < before {
-            slot.held = None;
+        if slot.opening.is_none() && slot.kept < Instant::now() {
+            let unasked = slot.held.take();
+            drop(slot);
+            if unasked.is_some() {
+                // Where there is no thread it is closed here.
+                let _ = std::thread::Builder::new().spawn(move || drop(unasked));
+            }
         }
     }
 
@@ -111,43 +150,66 @@ impl<T> Shelf<T> {
         lock(&self.slot).held.as_ref().map(|held| held.look)
     }
 
-    /// What is open of `folder`, as long as no file of it has changed since; what is opened keeps what it has cached.
+    /// What is open of `folder`, or why it cannot be, as long as no file of it has changed since; what is opened keeps what it
+    /// has cached.
     fn open(&self, folder: &Path, open: &Opening<T>) {
         let start = Instant::now();
         // Before it is opened: what changes meanwhile is seen the next time.
         let look = look(folder);
-        let is_same = self.look() == Some(look);
-        let opened = (!is_same).then(|| std::panic::catch_unwind(AssertUnwindSafe(open)));
-        let took = start.elapsed();
+        let (is_same, fails_again) = {
+            let slot = lock(&self.slot);
+            let fails = slot.failed.as_ref().is_some_and(|it| it.look == look && start < it.until);
+            (slot.held.as_ref().is_some_and(|held| held.look == look), fails)
+        };
+        let is_known = is_same || fails_again;
+        let opened = (!is_known).then(|| std::panic::catch_unwind(AssertUnwindSafe(open)));
+        let (now, took) = (Instant::now(), start.elapsed());
         let mut slot = lock(&self.slot);
-        slot.is_opening = false;
-        slot.failed = None;
-        let stale = Instant::now() + FRESH.max(took * SHARE);
+        slot.opening = None;
+        let mut old = None;
         match opened {
-            None => {
+            None if is_same => {
+                slot.failed = None;
                 if let Some(held) = &mut slot.held {
-                    held.stale = Instant::now() + FRESH;
+                    held.stale = now + FRESH;
+                }
+            }
+            None => {
+                if let Some(failed) = &mut slot.failed {
+                    failed.stale = now + FRESH;
                 }
             }
             Some(Ok(Ok(value))) => {
-                slot.held = Some(Held { value: Arc::new(value), look, stale });
+                (slot.took, slot.failed) = (took, None);
+                let stale = now + FRESH.max(took * SHARE);
+                old = slot.held.replace(Held { value: Arc::new(value), look, stale });
             }
-            // Who asks at once sees whether it is mended, where that takes no time.
             Some(failed) => {
-                let fault = match failed {
-                    Ok(error) => error.err().map(Fault::from),
-                    Err(_) => None,
-                };
-                let fault = fault.unwrap_or_else(|| {
-                    let why = "the store could not be opened; that is a fault of this program";
-                    Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Panicked", why)
-                });
-                let told = if took < WAIT / 2 { start } else { stale };
-                slot.failed = Some((fault, told));
+                slot.took = took;
+                slot.failed = Some(Failed::of(failed.ok().and_then(Result::err), look, start));
             }
         }
+        let keep = slot.keep;
+        slot.keep(now, keep);
         drop(slot);
         self.opened.notify_all();
+        drop(old);
+    }
+}
+
+impl Failed {
+    /// An opening that began at `start` and ended with `error`, or a panic.
+    fn of(error: Option<varvite::Error>, look: u64, start: Instant) -> Failed {
+        let why = "the store could not be opened; that is a fault of this program";
+        let panicked = || Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Panicked", why);
+        let fault = error.map_or_else(panicked, Fault::from);
+        let (now, took) = (Instant::now(), start.elapsed());
+        // Who asks at once sees whether it is mended, where that takes no time.
+        if took < WAIT / 2 {
+            return Failed { fault, look, stale: start, until: start };
+        }
+        let stale = now + FRESH.max(2 * took).min(FAILED);
+        Failed { fault, look, stale, until: now + FAILED.min(took * SHARE) }
     }
 }
 
@@ -156,6 +218,7 @@ pub struct Shown {
     pub source: Source,
     context: Shelf<Store>,
     tables: Shelf<OpenTables>,
+    rest: Duration,
     /// Held by whoever reads counters of the open tables before and after what it does: one at a time.
     pub counting: Mutex<()>,
 }
@@ -181,40 +244,52 @@ type ShelfOf<T> = fn(&Shown) -> Option<(&Shelf<T>, &Opening<T>)>;
 type Opened<T> = std::result::Result<Arc<T>, Fault>;
 
 /// What is open of a store, as of a moment ago. Where that takes long it is what was open before, and where there is none, or
-/// it cannot be opened, the reason.
-fn fresh<T: Send + Sync + 'static>(shown: &Arc<Shown>, of: ShelfOf<T>) -> Option<Opened<T>> {
+/// it cannot be opened, the reason. Waits for an opening as long as that may be a short one: who asks for another store waits
+/// for who waits here.
+fn fresh<T: Send + Sync + 'static>(
+    shown: &Arc<Shown>,
+    of: ShelfOf<T>,
+    (keep, waits): (Duration, bool),
+) -> Option<Opened<T>> {
     let (shelf, _) = of(shown)?;
-    let end = Instant::now() + WAIT;
     let (mut slot, mut has_waited) = (lock(&shelf.slot), false);
     loop {
         let now = Instant::now();
-        slot.asked = now;
-        if !slot.is_opening
-            && let Some((fault, until)) = &slot.failed
-            && (has_waited || now < *until)
+        slot.keep(now, keep);
+        if slot.opening.is_none()
+            && let Some(failed) = &slot.failed
+            && (has_waited || now < failed.stale)
         {
-            return Some(Err(fault.clone()));
+            return Some(Err(failed.fault.clone()));
         }
-        let left = end.saturating_duration_since(now);
         if let Some(held) = &slot.held
-            && (now < held.stale || has_waited && !slot.is_opening || left.is_zero())
+            && (now < held.stale || has_waited && slot.opening.is_none())
         {
             return Some(Ok(Arc::clone(&held.value)));
         }
-        if left.is_zero() {
-            return Some(Err(Fault::busy("the store is being opened: ask again in a moment")));
-        }
-        if !slot.is_opening {
-            let opening = Arc::clone(shown);
-            let open = move || {
-                if let Some((shelf, open)) = of(&opening) {
-                    shelf.open(&opening.source.folder, open);
+        let since = match slot.opening {
+            Some(since) => since,
+            None => {
+                let opening = Arc::clone(shown);
+                let open = move || {
+                    if let Some((shelf, open)) = of(&opening) {
+                        shelf.open(&opening.source.folder, open);
+                    }
+                };
+                if std::thread::Builder::new().spawn(open).is_err() {
+                    return Some(Err(Fault::busy("no thread is free to open the store")));
                 }
-            };
-            if std::thread::Builder::new().spawn(open).is_err() {
-                return Some(Err(Fault::busy("no thread is free to open the store")));
+                slot.opening = Some(now);
+                now
             }
-            slot.is_opening = true;
+        };
+        let left = (since + WAIT).saturating_duration_since(now);
+        if !waits || left.is_zero() || slot.took > WAIT {
+            return Some(match (&slot.failed, &slot.held) {
+                (Some(failed), _) => Err(failed.fault.clone()),
+                (None, Some(held)) => Ok(Arc::clone(&held.value)),
+                _ => Err(Fault::busy("the store is being opened: ask again in a moment")),
+            });
         }
         has_waited = true;
         let waited = shelf.opened.wait_timeout(slot, left);
@@ -241,9 +316,21 @@ fn look(folder: &Path) -> u64 {
 }
 
 impl Shown {
-    pub fn new(source: Source) -> Shown {
+    /// The store, which is closed when nobody has asked for it for `rest`.
+    pub fn new(source: Source, rest: Duration) -> Shown {
         let (context, tables) = (Shelf::default(), Shelf::default());
-        Shown { source, context, tables, counting: Mutex::default() }
+        Shown { source, context, tables, rest, counting: Mutex::default() }
+    }
+
+    /// Begins to open the store if it is to be, and waits for nothing: so are several opened at once.
+    pub fn begin(self: &Arc<Shown>) {
+        let _ = (self.context_as((self.rest, false)), self.tables_as((self.rest, false)));
+    }
+
+    /// The same for who asks for figures now and then, for whom it stays open longer.
+    pub fn begin_figures(self: &Arc<Shown>) {
+        let keep = self.rest * FIGURES;
+        let _ = (self.context_as((keep, false)), self.tables_as((keep, false)));
     }
 
     /// A number that is another when a file of the store has changed since it was opened last; none when it is not
@@ -254,25 +341,34 @@ impl Shown {
 
     /// Closes the store if nobody has asked for it for a while.
     pub fn rest(&self) {
-        let Some(before) = Instant::now().checked_sub(REST) else { return };
-        self.context.close_unasked(before);
-        self.tables.close_unasked(before);
+        self.context.close_unasked();
+        self.tables.close_unasked();
     }
 
     /// The context as of a moment ago, or `None` of tables.
     pub fn context(self: &Arc<Shown>) -> Option<Opened<Store>> {
-        fresh(self, |shown| match &shown.source.opens {
+        self.context_as((self.rest, true))
+    }
+
+    fn context_as(self: &Arc<Shown>, how: (Duration, bool)) -> Option<Opened<Store>> {
+        let of: ShelfOf<Store> = |shown| match &shown.source.opens {
             Opens::Context(open) => Some((&shown.context, open)),
             Opens::Tables(_) => None,
-        })
+        };
+        fresh(self, of, how)
     }
 
     /// The tables as of a moment ago, or `None` of a context.
     pub fn tables(self: &Arc<Shown>) -> Option<Opened<OpenTables>> {
-        fresh(self, |shown| match &shown.source.opens {
+        self.tables_as((self.rest, true))
+    }
+
+    fn tables_as(self: &Arc<Shown>, how: (Duration, bool)) -> Option<Opened<OpenTables>> {
+        let of: ShelfOf<OpenTables> = |shown| match &shown.source.opens {
             Opens::Tables(open) => Some((&shown.tables, open)),
             Opens::Context(_) => None,
-        })
+        };
+        fresh(self, of, how)
     }
 }
 

@@ -152,6 +152,10 @@ impl<C: Fn() -> u64 + Send + Sync> context::Observer for Timings<C> {
         }
     }
 
+    fn begun(&self, operation: context::Operation) {
+        self.state().blocks.begin(series::context_action(operation));
+    }
+
     fn committed(&self, commit: &CommitHash) {
         self.state().blocks.name(commit);
     }

@@ -7,6 +7,7 @@ mod replay;
 mod report;
 mod settings;
 mod show;
+mod source;
 
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read};

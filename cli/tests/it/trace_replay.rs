@@ -619,8 +619,17 @@ fn a_replay_is_told_the_operators_of_tables_and_what_it_may_hold() {
     for operator in ["add-u64", "balances=add-u64"] {
         replay(&format!(" --upsert {operator}")).yes();
     }
-    replay(" --upsert other=add-u64").ended(1);
+    let told = replay(" --upsert balanecs=add-u64").error(2, &["--upsert balanecs=", "10, 11", "and others"]);
+    assert!(!told.contains("2, 3"), "{told}");
     let refused = replay(" --upsert balances=sum");
     assert!(refused.code == 2 && refused.err.contains("use add-u64, max, append"), "{refused:?}");
     replay(" --upsert add-u64 --held-mib 1").error(2, &["open_table", "--held-mib"]);
+    // What it found before is told: an answer's code wins.
+    let ran = replay(" --store NEW --held-mib 1 --format json");
+    let said: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(ran.code == 1 && said["mismatches"].as_u64() > Some(0), "{ran:?}");
+    assert!(said["first_mismatch"].as_str().is_some_and(|it| it.contains("update")), "{ran:?}");
+    let error = &said["varvite"]["error"]["message"];
+    assert!(error.as_str().is_some_and(|it| it.contains("open_table")), "{ran:?}");
+    assert!(!folder.join("NEW").exists());
 }

@@ -155,6 +155,12 @@ pub trait Observer: Send + Sync {
     /// path, as given to the tree that was asked; none for operations of a store, save a branch's name.
     fn record(&self, operation: Operation, prefix: &[&[u8]], duration_ns: u64, cost: &Cost);
 
+    /// `operation` has begun, which runs what the host gives it: a fold, a diff or a merge. What this thread does until
+    /// [`Observer::record`] is told of it is within it.
+    fn begun(&self, operation: Operation) {
+        let _ = operation;
+    }
+
     /// The store has `commit`, of which [`Operation::Commit`] is told next: a name for what was told
     /// since the commit before.
     fn committed(&self, commit: &CommitHash) {
@@ -301,6 +307,9 @@ impl<'a, M: Borrow<Meter>, S: AsRef<[u8]>> Span<'a, M, S> {
     ) -> Option<Span<'a, M, S>> {
         observing(meter).map(|meter| {
             let counted: &Meter = meter.borrow();
+            if matches!(operation, Operation::Fold | Operation::Diff | Operation::Merge) {
+                counted.observer.begun(operation);
+            }
             let (before, start_ns) = (counted.cost(), counted.now_ns());
             Span { meter, operation, path, start_ns, before, tally: Tally::default() }
         })

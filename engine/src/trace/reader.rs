@@ -14,6 +14,9 @@ const WINDOW_BYTES: usize = 1 << 20;
 /// Frames that are longer are not found so; those of recorders end with the call that brings them to 128 KiB.
 const SOUGHT_BYTES_MAX: usize = 1 << 20;
 
+/// What a system writes at once.
+const PAGE_BYTES: usize = 4 << 10;
+
 /// Bytes whose checksum is compared at most, so that a file made for it cannot cost much.
 const HASHED_BYTES_MAX: usize = 64 << 20;
 
@@ -174,6 +177,32 @@ impl Trace {
         Ok(true)
     }
 
+    /// Whether the power went while it was recorded, before the bytes of a page that begins at `start` or later and before
+    /// `end` reached the disk, or those of the head at `start`: they are zeros. Pages come there in any order, but what
+    /// was ended was synced.
+    fn has_hole(&self, start: u64, end: u64) -> Result<bool> {
+        if self.has_end_behind(start)? {
+            return Ok(false);
+        }
+        let is_empty = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+        let mut head = [0; HEAD];
+        self.file.read_exact_at(start, &mut head)?;
+        if is_empty(&head) {
+            return Ok(true);
+        }
+        let mut place = start.next_multiple_of(PAGE_BYTES as u64);
+        while place < end {
+            let mut bytes = vec![0; (self.length - place).min(WINDOW_BYTES as u64) as usize];
+            self.file.read_exact_at(place, &mut bytes)?;
+            let wanted = bytes.len().min((end - place) as usize).next_multiple_of(PAGE_BYTES);
+            if bytes.chunks(PAGE_BYTES).take(wanted / PAGE_BYTES).any(is_empty) {
+                return Ok(true);
+            }
+            place += WINDOW_BYTES as u64;
+        }
+        Ok(false)
+    }
+
     /// The end of the trace at `offset`, or damage: what a recording did not end has no frame behind it, so where one
     /// is, it is the length that is not as it was.
     fn cut_or_corrupt(&self, offset: u64, length: u32) -> Result<bool> {
@@ -219,6 +248,9 @@ impl Trace {
         };
         let end = offset + HEAD as u64 + u64::from(length);
         if end > self.length || length as usize > FRAME_BYTES_MAX {
+            if self.has_hole(offset, offset + HEAD as u64)? {
+                return Ok(false);
+            }
             return self.cut_or_corrupt(offset, length);
         }
         let mut bytes = vec![0; 8 + length as usize];
@@ -228,8 +260,8 @@ impl Trace {
             if end == self.length {
                 return self.cut_or_corrupt(offset, length);
             }
-            // The power went: of what was not synced the system has the length alone.
-            if self.is_empty_from(end)? {
+            // The power went: of what was not synced the system has the length alone, or some pages.
+            if self.is_empty_from(end)? || self.has_hole(offset, end)? {
                 return Ok(false);
             }
             let expected = format_args!("frame checksum {expected:08x}");

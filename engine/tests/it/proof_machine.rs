@@ -186,6 +186,8 @@ fn round(configuration: Configuration, seed: u64, counts: &mut [u32; 3]) {
     for made in [recording.tree_proof().unwrap(), recording.stream_proof().unwrap()] {
         for encoding in encodings(&made, configuration) {
             let bytes = made.encode(encoding).unwrap();
+            let length = made.encoded_length(encoding).unwrap();
+            assert_eq!(length, bytes.len() as u64, "{encoding:?} {what}");
             let read = Proof::decode(&bytes, encoding, configuration).unwrap();
             assert_eq!(read, made, "{encoding:?} {what}");
         }

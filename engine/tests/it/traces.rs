@@ -165,6 +165,52 @@ fn what_is_finished_outlives_a_power_cut_and_a_failed_sync_is_told_again() {
     }
 }
 
+/// Pages come to the disk in any order before a recording is ended, and those that did not are zeros.
+#[test]
+fn what_is_before_a_page_that_a_power_cut_lost_is_read() {
+    let recording = Recording::new();
+    let store = recording.store();
+    let mut tree = store.empty_tree();
+    for number in 0..2_000_u32 {
+        tree.add(&[number.to_le_bytes()], &[7; 500]).unwrap();
+    }
+    let whole = recording.0.bytes("t").unwrap();
+    let (mut starts, mut next) = (Vec::new(), 32);
+    while next + 12 <= whole.len() {
+        starts.push(next);
+        let length = u32::from_le_bytes(whole[next + 4..next + 8].try_into().unwrap());
+        next += 12 + length as usize;
+    }
+    assert!(starts.len() > 8 && next == whole.len(), "{starts:?} of {}", whole.len());
+    let before = |frame: usize| calls(&whole[..starts[frame]]).0.len();
+    let last = starts.len() - 1;
+    let with = |bytes: &[u8], page: usize| {
+        let mut bytes = bytes.to_vec();
+        bytes[page..page + 4096].fill(0);
+        bytes
+    };
+    let inner = |frame: usize| (starts[frame] + 5_000).next_multiple_of(4_096);
+    // The page with a head alone, and one in the middle of a frame that others follow.
+    for (frame, page) in
+        [(last, starts[last]), (last - 1, inner(last - 1)), (3, starts[3]), (3, inner(3))]
+    {
+        assert!(page.is_multiple_of(4_096));
+        let (found, end) = calls(&with(&whole, page));
+        assert_eq!(
+            (found.len(), end.unwrap().cut_bytes as usize),
+            (before(frame), whole.len() - starts[frame])
+        );
+    }
+    // A page that is not as it was is damage, and so is any of what was ended, which was synced.
+    let mut other = whole.clone();
+    other[inner(3) + 7] ^= 1;
+    assert_eq!(calls(&other).1.unwrap_err().kind(), Kind::Corrupt);
+    drop((tree, store));
+    recording.1.finish().unwrap();
+    let ended = with(&recording.0.bytes("t").unwrap(), inner(3));
+    assert_eq!(calls(&ended).1.unwrap_err().kind(), Kind::Corrupt);
+}
+
 /// The calls of a store never fail for its recorder: what it is told of a tree may be more than the call needs.
 #[test]
 fn what_cannot_be_read_is_not_told_and_fails_no_call() {

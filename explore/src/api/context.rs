@@ -62,11 +62,18 @@ pub fn named(store: &Store, text: &str, name: &str) -> Result<CommitHash, Fault>
         let why = || Fault::missing(format!("{name} is a branch that the store does not have"));
         return store.branch(&branch?).ok_or_else(why);
     }
-    if let Some(hash) = store.branch(text.as_bytes()) {
+    // A hash in a link is that commit, whatever branches are called.
+    if let Some(hash) = as_hash(text.strip_prefix("hash:").unwrap_or(text)) {
         return Ok(hash);
     }
+    let is_branch = !text.starts_with("hash:");
+    let found = is_branch.then(|| store.branch(text.as_bytes())).flatten();
+    found.ok_or_else(|| Fault::missing(format!("{name} is neither a hash nor a branch")))
+}
+
+fn as_hash(text: &str) -> Option<CommitHash> {
     if let Ok(hash) = text.parse() {
-        return Ok(hash);
+        return Some(hash);
     }
     // Those of SHA-1 are shorter, and written in hexadecimal.
     let short = text.len() == 40 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -74,11 +81,7 @@ pub fn named(store: &Store, text: &str, name: &str) -> Result<CommitHash, Fault>
     for (at, byte) in bytes.iter_mut().take(if short { 20 } else { 0 }).enumerate() {
         *byte = u8::from_str_radix(&text[at * 2..at * 2 + 2], 16).unwrap_or(0);
     }
-    if short {
-        Ok(bytes.into())
-    } else {
-        Err(Fault::missing(format!("{name} is neither a hash nor a branch")))
-    }
+    short.then(|| bytes.into())
 }
 
 fn row(commit: &Commit) -> Value {
@@ -345,7 +348,7 @@ pub fn weights(state: &State, query: &Query, until: &Until) -> Made {
 }
 
 /// `/api/collection`.
-pub fn collection(state: &State, query: &Query, _: &Until) -> Made {
+pub fn collection(state: &State, query: &Query, until: &Until) -> Made {
     let store = context(state, query)?;
     let status = store.collect_status()?;
     let phase = match status.phase {
@@ -355,7 +358,12 @@ pub fn collection(state: &State, query: &Query, _: &Until) -> Made {
     };
     let mut pins = Vec::new();
     let pinned = store.pins()?;
+    let mut is_cut = false;
     for pin in pinned.iter().take(ROWS_MAX as usize) {
+        is_cut = !pins.is_empty() && until.is_over();
+        if is_cut {
+            break;
+        }
         pins.push(row(&store.commit_info(pin)?));
     }
     // What no collection up to the newest commit takes, as far as so many can be counted together.
@@ -379,6 +387,7 @@ pub fn collection(state: &State, query: &Query, _: &Until) -> Made {
             "chunks_left": status.chunks_left, "left_bytes": status.left_bytes, "collections": status.collections,
             "archived_bytes": store.archived_bytes(), "above_bytes": above_bytes,
             "commits": store.stats().commits, "stays": stays, "stays_cut": stays_cut, "pins": pins,
+            "is_cut": is_cut,
         }),
         "pins",
     ))

@@ -8,7 +8,7 @@ use super::overview::writer;
 use super::{Made, State, Until};
 use crate::answer::Answer;
 use crate::query::Query;
-use crate::sources::files;
+use crate::sources::{Shown, files};
 
 /// Series of one name: each with its labels and value.
 struct Family {
@@ -35,6 +35,7 @@ pub fn metrics(state: &State, _: &Query, until: &Until) -> Made {
     let answered = state.answered.load(Ordering::Relaxed) as f64;
     add("varvite_explorer_requests_total", "Requests answered", String::new(), answered);
     let folders: Vec<&Path> = state.stores.iter().map(|it| &*it.source.folder).collect();
+    state.stores.iter().for_each(Shown::begin_figures);
     for (number, shown) in state.stores.iter().enumerate() {
         // Those that there was no time for have no series, as one that is gone: half of a scrape is none.
         if number > 0 && until.is_over() {

@@ -19,6 +19,7 @@ use crate::sources::{Shown, files};
 pub fn overview(state: &State, _: &Query, until: &Until) -> Made {
     let folders: Vec<&Path> = state.stores.iter().map(|it| &*it.source.folder).collect();
     let mut rows = Vec::new();
+    state.stores.iter().for_each(Shown::begin);
     for (number, store) in state.stores.iter().enumerate() {
         // Of one that is gone nothing is said, nor of one whose files are too many to be counted now.
         let bytes = store.source.folder.is_dir().then(|| {
@@ -28,16 +29,17 @@ pub fn overview(state: &State, _: &Query, until: &Until) -> Made {
         let bytes = bytes.flatten();
         let mut row = json!({
             "store": number, "name": store.source.name, "kind": store.source.kind, "disk_bytes": bytes,
-            "writer": writer(&store.source.folder).map(|it| it.process), "damage": null,
+            "writer": writer(&store.source.folder).map(|it| it.process), "damage": null, "opening": false, "is_cut": false,
         });
         // One that cannot be opened is shown with the reason, and the others as they are.
-        let about = if until.is_over() && !rows.is_empty() {
-            Err(Fault::busy("the answer took too long, so this store was not looked at: ask again"))
-        } else {
-            about(store)
-        };
-        match about {
+        if until.is_over() && !rows.is_empty() {
+            row["is_cut"] = true.into();
+            rows.push(row);
+            continue;
+        }
+        match about(store) {
             Ok(about) => row["about"] = about,
+            Err(fault) if fault.is_busy() => row["opening"] = true.into(),
             Err(fault) => row["damage"] = fault.why.into(),
         }
         rows.push(row);
@@ -131,10 +133,11 @@ pub fn writer(folder: &Path) -> Option<Writer> {
 }
 
 /// `/api/pulse`. Of a store that cannot be opened the process that writes is still said.
-pub fn pulse(state: &State, query: &Query, _: &Until) -> Made {
+pub fn pulse(state: &State, query: &Query, until: &Until) -> Made {
     let store = state.store(query)?;
     let mut said = json!({
-        "seconds": state.started.elapsed().as_secs_f64(), "writer": null, "damage": null, "revision": null,
+        "seconds": state.started.elapsed().as_secs_f64(), "writer": null, "damage": null, "opening": false,
+        "revision": null,
         "trace_bytes": state.traces.lengths(),
     });
     if let Some(writer) = writer(&store.source.folder) {
@@ -144,13 +147,14 @@ pub fn pulse(state: &State, query: &Query, _: &Until) -> Made {
             "process": writer.process, "rss_bytes": writer.rss_bytes, "cpu_seconds": writer.cpu_seconds, "io": io,
         });
     }
-    match sizes(store) {
+    match sizes(store, until) {
         Ok(sizes) => {
             for (name, size) in sizes {
                 said[name] = size.into();
             }
             said["revision"] = store.revision().map(|it| format!("{it:016x}")).into();
         }
+        Err(fault) if fault.is_busy() => said["opening"] = true.into(),
         Err(fault) => {
             // What is wrong may change, and the pages with it.
             said["revision"] = fault.why.clone().into();
@@ -160,8 +164,8 @@ pub fn pulse(state: &State, query: &Query, _: &Until) -> Made {
     Ok(Answer::Json(said, ""))
 }
 
-/// What grows while a writer goes on.
-fn sizes(store: &Arc<Shown>) -> Result<Vec<(&'static str, u64)>, Fault> {
+/// What grows while a writer goes on; of too many tables for the time nothing.
+fn sizes(store: &Arc<Shown>, until: &Until) -> Result<Vec<(&'static str, u64)>, Fault> {
     if let Some(open) = store.context() {
         let stats = open?.stats();
         return Ok(vec![("commits", stats.commits), ("pack_bytes", stats.pack_bytes)]);
@@ -170,6 +174,9 @@ fn sizes(store: &Arc<Shown>) -> Result<Vec<(&'static str, u64)>, Fault> {
     let open = open?;
     let mut sums = vec![("entries", 0), ("disk_bytes", 0), ("debt_bytes", 0), ("buffer_bytes", 0)];
     for table in &open.tables {
+        if until.is_over() {
+            return Ok(Vec::new());
+        }
         let stats = table.stats()?;
         let of = [stats.physical_entries, stats.disk_bytes, stats.debt_bytes, stats.buffer_bytes];
         sums.iter_mut().zip(of).for_each(|(sum, one)| sum.1 += one);

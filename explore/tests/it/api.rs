@@ -106,6 +106,9 @@ fn what_takes_too_long_is_cut_and_goes_on_from_there() {
     assert_eq!(names.len(), 300);
     let said = world.json("/api/commits");
     assert_eq!((said["commits"].as_array().unwrap().len(), &said["is_cut"]), (1, &true.into()));
+    // A proof cannot be cut: what is made is given, for as long as the client waits.
+    assert!(world.json("/api/proof?path=block")["bytes"].as_u64() > Some(0));
+    assert_eq!(world.get("/api/proof/file?path=block").status, 200);
 }
 
 #[test]
@@ -188,6 +191,8 @@ fn a_proof_is_what_it_says_and_is_checked_without_the_store() {
     for encoding in ["v1", "v2", "json"] {
         let file = world.get(&format!("/api/proof/file?{target}&encoding={encoding}"));
         assert!(file.header("content-disposition").unwrap().contains(&format!(".{encoding}\"")));
+        let described = world.json(&format!("/api/proof?{target}&encoding={encoding}"));
+        assert_eq!(described["bytes"], file.body.len());
         let (_, proof) = proof::decode_any(&file.body, Configuration::TEZOS).unwrap();
         let root = Kinded::directory(said["root"].as_str().unwrap().parse().unwrap());
         let tree = proof.open(Configuration::TEZOS, root).unwrap();

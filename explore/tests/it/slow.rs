@@ -2,9 +2,11 @@
 //! whose names are taken for something else.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use varvite::Error;
 use varvite::context::hash::to_text;
 use varvite::context::{CommitInfo, Options, Store};
@@ -63,12 +65,97 @@ fn a_store_that_is_being_opened_holds_up_no_other() {
     });
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     let all = world.json("/api/overview");
-    assert!(all["stores"][0]["damage"].as_str().is_some_and(|it| it.contains("being opened")));
+    assert_eq!(
+        (&all["stores"][0]["damage"], &all["stores"][0]["opening"]),
+        (&Value::Null, &true.into())
+    );
+    assert_eq!(all["stores"][1]["opening"], false);
+    let pulse = world.json("/api/pulse?store=0");
+    assert_eq!(
+        (&pulse["damage"], &pulse["opening"], &pulse["revision"]),
+        (&Value::Null, &true.into(), &Value::Null)
+    );
     assert_eq!(all["stores"][1]["about"]["tables"][0]["name"], "coins");
     let figures = String::from_utf8(world.get("/metrics").body).unwrap();
     assert!(!figures.contains("varvite_store_up{store=\"chain\"}"), "{figures}");
     assert!(figures.contains("varvite_store_up{store=\"ledger\"} 1"), "{figures}");
     assert_eq!(world.json("/api/commits?store=0")["all"], 3);
+}
+
+/// Forty who ask for it wait half a second together, and not each on a worker.
+#[test]
+fn many_who_ask_for_a_store_that_is_being_opened_hold_up_no_other() {
+    let world = with_a_slow_one(Duration::from_secs(20), Limits::default());
+    assert_eq!(world.json("/api/levels?store=1")["table"], "coins");
+    std::thread::scope(|threads| {
+        for _ in 0..40 {
+            threads.spawn(|| assert_eq!(world.get("/api/commits?store=0").status, 503));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        let start = Instant::now();
+        assert_eq!(world.get("/api/levels?store=1").status, 200);
+        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    });
+}
+
+/// Figures are asked for each minute, which is less often than a store that nobody asks for is closed.
+#[test]
+fn figures_of_a_store_that_opens_slowly_are_there_the_next_time() {
+    let limits = Limits { rest: Duration::from_millis(700), ..Limits::default() };
+    let world = with_a_slow_one(Duration::from_millis(1_000), limits);
+    let figures = || String::from_utf8(world.get("/metrics").body).unwrap();
+    let up = "varvite_store_up{store=\"chain\"} 1";
+    assert!(!figures().contains(up));
+    std::thread::sleep(Duration::from_millis(4_000));
+    let second = figures();
+    assert!(
+        second.contains(up) && second.contains("varvite_commits{store=\"chain\"} 3"),
+        "{second}"
+    );
+}
+
+/// Rest begins when it is open, however long that took.
+#[test]
+fn a_store_is_not_closed_as_it_is_opened() {
+    let limits = Limits { rest: Duration::from_millis(700), ..Limits::default() };
+    let world = with_a_slow_one(Duration::from_millis(1_800), limits);
+    assert_eq!(world.get("/api/commits?store=0").status, 503);
+    std::thread::sleep(Duration::from_millis(1_700));
+    assert_eq!(world.get("/api/commits?store=0").status, 200);
+}
+
+/// One whose opening failed after a while is tried again once a file of it has changed.
+#[test]
+fn what_failed_slowly_is_tried_again_when_it_is_mended() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("chain");
+    let commits = stores::context(&place);
+    let control = place.join("control");
+    let whole = std::fs::read(&control).unwrap();
+    let mut damaged = whole.clone();
+    damaged[25] ^= 1;
+    std::fs::write(&control, damaged).unwrap();
+    let openings = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&openings);
+    let source = opened_by(&place, move |place| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(800));
+        open(place)
+    });
+    let world = World::showing(folder, commits, vec![source], Vec::new(), Limits::default());
+    assert_eq!(world.get("/api/commits").status, 503);
+    std::thread::sleep(Duration::from_millis(600));
+    assert_eq!(world.get("/api/commits").status, 500);
+    // As long as it is as it was, nobody opens it again.
+    std::thread::sleep(Duration::from_millis(1_700));
+    assert_eq!(world.get("/api/commits").status, 500);
+    assert_eq!(openings.load(Ordering::Relaxed), 1);
+    std::fs::write(&control, whole).unwrap();
+    let start = Instant::now();
+    while world.get("/api/commits").status != 200 {
+        assert!(start.elapsed() < Duration::from_secs(8));
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 /// A connection on which nothing moves is ended; before that it has a status.
@@ -141,7 +228,20 @@ fn any_branch_can_be_asked_for() {
     let shared: Vec<_> =
         shared["commits"].as_array().unwrap().iter().map(|it| &it["hash"]).collect();
     assert_eq!(shared, [&commits[1], &commits[0], &commits[2]]);
-    for (name, status) in [("branch:none", 404), ("branch-hex:f", 400), ("branch-hex:xx", 400)] {
+    // A hash is that commit, though a branch is called like it.
+    let mut store =
+        Store::open(OsDisk::new(world.folder.path().join("chain")).unwrap(), Options::default())
+            .unwrap();
+    let other = commits[1].parse().unwrap();
+    store.set_branch(commits[0].as_bytes(), &other).unwrap();
+    store.close().unwrap();
+    std::thread::sleep(Duration::from_millis(1_700));
+    assert_eq!(of(&format!("branch:{}", commits[0])), commits[1]);
+    assert_eq!(of(&commits[0]), commits[0]);
+    assert_eq!(of(&format!("hash:{}", commits[0])), commits[0]);
+    for (name, status) in
+        [("hash:a,b", 404), ("branch:none", 404), ("branch-hex:f", 400), ("branch-hex:xx", 400)]
+    {
         assert_eq!(world.get(&format!("/api/tree?commit={name}")).status, status, "{name}");
     }
 }

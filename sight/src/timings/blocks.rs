@@ -17,6 +17,14 @@ pub struct Timed {
     pub actions: [(u64, u64); ACTIONS],
 }
 
+/// An action under way, and the time of those that ended within it.
+#[derive(Clone, Copy, Debug)]
+struct Outer {
+    thread: ThreadId,
+    action: ActionId,
+    inner_ns: u64,
+}
+
 /// The block that is under way, and the slowest of those that ended.
 #[derive(Clone, Debug)]
 pub struct Blocks {
@@ -25,6 +33,8 @@ pub struct Blocks {
     /// Calls and nanoseconds.
     actions: [(u64, u64); ACTIONS],
     total_ns: u64,
+    /// Actions under way in which the host may call others, the innermost of a thread last.
+    under_way: Vec<Outer>,
     /// What each thread has committed, which it is told of next.
     names: Vec<(ThreadId, Hash)>,
     /// The slowest first.
@@ -34,11 +44,38 @@ pub struct Blocks {
 impl Blocks {
     pub fn new(worst_max: usize) -> Blocks {
         let (actions, worst) = ([(0, 0); ACTIONS], Vec::new());
-        Blocks { worst_max, ended: 0, actions, total_ns: 0, names: Vec::new(), worst }
+        let under_way = Vec::new();
+        Blocks { worst_max, ended: 0, actions, total_ns: 0, under_way, names: Vec::new(), worst }
     }
 
     pub fn reset(&mut self) {
-        *self = Blocks::new(self.worst_max);
+        let under_way = std::mem::take(&mut self.under_way);
+        *self = Blocks { under_way, ..Blocks::new(self.worst_max) };
+    }
+
+    /// An action begins in which the host may call others.
+    pub fn begin(&mut self, action: ActionId) {
+        self.under_way.push(Outer { thread: thread::current().id(), action, inner_ns: 0 });
+    }
+
+    /// The part of `duration_ns` that is of no action within `action`, which ends.
+    fn own_ns(&mut self, action: ActionId, duration_ns: u64) -> u64 {
+        if self.under_way.is_empty() {
+            return duration_ns;
+        }
+        let thread = thread::current().id();
+        let mut own_ns = duration_ns;
+        let innermost = |all: &[Outer]| all.iter().rposition(|it| it.thread == thread);
+        if let Some(at) = innermost(&self.under_way)
+            && self.under_way[at].action == action
+        {
+            own_ns = own_ns.saturating_sub(self.under_way.remove(at).inner_ns);
+        }
+        if let Some(at) = innermost(&self.under_way) {
+            let inner_ns = &mut self.under_way[at].inner_ns;
+            *inner_ns = inner_ns.saturating_add(duration_ns);
+        }
+        own_ns
     }
 
     pub fn record(&mut self, action: ActionId, duration_ns: u64) {
@@ -46,7 +83,8 @@ impl Blocks {
         *calls += 1;
         *total_ns = total_ns.saturating_add(duration_ns);
         if !action.is_inner() {
-            self.total_ns = self.total_ns.saturating_add(duration_ns);
+            let own_ns = self.own_ns(action, duration_ns);
+            self.total_ns = self.total_ns.saturating_add(own_ns);
         }
     }
 

@@ -57,7 +57,7 @@ const LEAST: f64 = 1.05;
 /// Calls that a figure needs to count.
 const CALLS_MIN: u64 = 20;
 
-/// What an action with fewer calls takes in all, to be told of: a collection does, an opening does not.
+/// What an action with fewer calls, or another number of them, takes in all, to be told of: a collection does, an opening does not.
 const RARE_MS: f64 = 10.0;
 
 /// Compares runs with the first.
@@ -113,11 +113,21 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
             // Prefixes are the most frequent ones of each run: one that is not there may be among the others.
             let is_action = row.prefix.is_empty();
             let Some(other) = these.iter().find(same) else { continue };
-            if row.calls.min(other.calls) < CALLS_MIN {
-                let is_rare = row.calls == other.calls;
-                if is_action && is_rare && row.total_ms.max(other.total_ms) >= RARE_MS {
-                    add(row.action, "total ms", row.total_ms, other.total_ms);
+            let is_rare = row.calls.min(other.calls) < CALLS_MIN;
+            if is_action && row.total_ms.max(other.total_ms) >= RARE_MS {
+                let of = row.action;
+                if row.calls != other.calls {
+                    // Of other work the whole says nothing: what it is of a block does, or else of all calls.
+                    let (figure, [one, this]) = share([(row, first), (other, this)]);
+                    add(of, figure, one, this);
+                } else if is_rare {
+                    add(of, "total ms", row.total_ms, other.total_ms);
                 }
+                if is_rare && row.calls != other.calls {
+                    add(of, "mean µs", row.latency.mean_us, other.latency.mean_us);
+                }
+            }
+            if is_rare {
                 continue;
             }
             let of = format!("{} {}", row.action, row.prefix);
@@ -145,6 +155,18 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
         let used = |run: &Summary| run.samples.get(name).map_or(0, |points| grown(points));
         add(name, "used", used(first) as f64, used(this) as f64);
     }
+}
+
+/// What an action takes of each block of its run, or, where a run has none, of the time of all calls.
+fn share(of: [(&Row, &Summary); 2]) -> (&'static str, [f64; 2]) {
+    if of.iter().all(|(_, run)| run.blocks > 0) {
+        return ("ms a block", of.map(|(row, run)| row.total_ms / run.blocks as f64));
+    }
+    let percent = |(row, run): (&Row, &Summary)| {
+        let busy_ms = run.busy_seconds * 1e3;
+        if busy_ms > 0.0 { row.total_ms / busy_ms * 100.0 } else { 0.0 }
+    };
+    ("% of calls", of.map(percent))
 }
 
 fn add_only(first: &Summary, this: &Summary, only: &mut Vec<Only>) {

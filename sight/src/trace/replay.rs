@@ -5,6 +5,7 @@
 
 mod commits;
 mod held;
+mod partial;
 mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -22,6 +23,7 @@ use super::outcome::{ActionTime, Outcome};
 use super::{shown, walks};
 use crate::timings::Latency;
 use held::Held;
+use partial::Partial;
 
 /// A replay under way.
 pub struct Replay {
@@ -56,8 +58,7 @@ pub struct Replay {
     commits: u64,
     mismatches: u64,
     first_mismatch: Option<String>,
-    /// Trees that were not told whole.
-    told_in_part: u64,
+    partial: Partial,
 }
 
 impl std::fmt::Debug for Replay {
@@ -83,6 +84,7 @@ impl Replay {
         table_options: TableOptions,
         clock: impl Fn() -> u64 + 'static,
     ) -> Replay {
+        let held = Held::new(store.as_ref().map(Store::configuration));
         Replay {
             store,
             reads_only: false,
@@ -99,21 +101,21 @@ impl Replay {
             views: HashMap::new(),
             drafts: HashMap::new(),
             saving: HashMap::new(),
-            held: Held::new(),
+            held,
             times: BTreeMap::new(),
             calls: 0,
             skipped: 0,
             commits: 0,
             mismatches: 0,
             first_mismatch: None,
-            told_in_part: 0,
+            partial: Partial::default(),
         }
     }
 
-    /// Holds no more than some `bytes` of memory by handles of the trace, for one of a stranger; without this there is no bound.
-    /// Counted are what is written to trees and not committed, and the trees, tables and views themselves; what several trees
-    /// share, or a tree has spilled, counts as if it were held, so an honest trace may need many times what it takes. A call that comes to more fails as `Invalid`, and the
-    /// replay with it. What a store has of its own is bounded by its options.
+    /// Holds no more than some `bytes` of memory by handles of the trace, or an eighth more; without this 4 GiB. Counted are what
+    /// is changed in trees and not committed or spilled ([`Tree::held_bytes`]), what drafts of tables have, and some bytes for each
+    /// tree, table and view, but not what a view keeps of a table's buffers. A call that comes to more fails as `Invalid`; what was found before is in the
+    /// [outcome](Replay::outcome). What a store has of its own is bounded by its options.
     #[must_use]
     pub fn holds(mut self, bytes: u64) -> Replay {
         self.held.set_most(bytes);
@@ -231,9 +233,11 @@ impl Replay {
         match self.run(call) {
             Ok(None) => self.skipped += 1,
             Ok(Some(answer)) => {
-                self.calls += 1;
+                // One that was not told whole is no call.
+                self.calls += u64::from(!is_in_part);
+                self.skipped += u64::from(is_in_part);
                 self.commits += u64::from(call.action == Action::Commit);
-                self.held.count(call, !self.reads_only)?;
+                self.partial.note(call);
                 if !same(&answer, &call.answer) {
                     self.mismatch(
                         call,
@@ -244,6 +248,7 @@ impl Replay {
                         ),
                     );
                 }
+                self.held.count(call, &self.trees)?;
             }
             // Nothing can be said of the answers of a store that cannot be read.
             Err(error) if matches!(error.kind(), Kind::Io | Kind::Poisoned | Kind::Corrupt) => {
@@ -291,7 +296,7 @@ impl Replay {
         self.mismatches += 1;
         let number = self.calls;
         let action = call.action.name();
-        let why = if self.told_in_part > 0 {
+        let why = if self.partial.concerns(call) {
             ", behind a tree that the trace does not have whole"
         } else {
             ""
@@ -406,7 +411,6 @@ impl Replay {
                 tree.add(path, value)?;
             }
             // One that was not told whole is no mismatch by itself.
-            self.told_in_part += u64::from(call.answer == Answer::Failed);
             return Ok(Some(if call.answer == Answer::Failed {
                 call.answer
             } else {

@@ -450,6 +450,35 @@ fn what_a_run_did_not_say_is_no_change_and_a_rare_call_that_takes_long_is_one() 
     assert!(all.is_some(), "{compared:?}");
 }
 
+/// Five calls beside five thousand, and five short ones beside six long ones.
+#[test]
+fn rare_actions_are_compared_by_their_share_where_they_were_called_more_often() {
+    let run = |opened: u64, ns: u64, gets: u64| {
+        let times: Vec<u64> = (0..40_000).map(|it| it * ns).collect();
+        let recording = recording(times.leak());
+        let recorder = Some(recording.recorder.clone());
+        let options = SessionOptions { recorder, ..SessionOptions::default() };
+        let session = Session::create(MemoryDisk::seeded(2), options).unwrap();
+        recording.recorder.mark("a block");
+        let table = session.create_table("t", TableOptions::default()).unwrap();
+        for number in 1..opened {
+            drop(session.create_table(&format!("t{number}"), TableOptions::default()).unwrap());
+        }
+        for _ in 0..gets {
+            assert!(table.get(b"k").unwrap().is_none());
+        }
+        drop((table, session));
+        recording.summary("run")
+    };
+    let compared = compare(vec![run(5, 1_000_000, 5), run(6, 100_000_000, 5_000)]);
+    let find = |of: &str, figure: &str| {
+        let found = compared.worse.iter().find(|it| it.of == of && it.figure == figure);
+        found.unwrap_or_else(|| panic!("no {figure} of {of}: {compared:?}")).ratio
+    };
+    assert!(find("open_table", "mean µs") > 50.0 && find("open_table", "ms a block") > 50.0);
+    assert!(find("get", "ms a block") > 500.0);
+}
+
 /// A run that commits beside one that cannot has not become faster.
 #[test]
 fn what_only_one_run_called_is_neither_faster_nor_slower() {

@@ -65,6 +65,36 @@ fn a_context_is_told_apart_by_action_and_prefix_and_its_blocks_by_commit() {
     assert_eq!(block.actions.iter().find(|it| it.action == "add").unwrap().calls, 11);
 }
 
+/// What a callback does is in the time of its fold, and once in the time of its block.
+#[test]
+fn what_is_called_within_a_fold_counts_once_in_its_block() {
+    let timings = timings(Limits::default());
+    let options = context::Options { observer: Some(timings.clone()), ..Default::default() };
+    let mut store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let mut tree = store.empty_tree();
+    for number in 0..10 {
+        tree.add(&["data", &format!("{number}")], &[7; 100]).unwrap();
+    }
+    let order = context::Order::Sorted;
+    tree.fold(&["data"], None, order, |_, below| {
+        below.find::<&str>(&[])?;
+        // One within it, too.
+        tree.fold(&["none"], None, order, |_, _| Ok(()))
+    })
+    .unwrap();
+    assert!(tree.find(&["data", "3"]).unwrap().is_some());
+    store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    let report = timings.report();
+    let block = &report.worst_blocks[0];
+    let of = |name: &str| block.actions.iter().find(|it| it.action == name).unwrap();
+    assert_eq!((of("find").calls, of("fold").calls), (12, 12));
+    // A reading of the clock is a microsecond: two for each action, one of which is between them.
+    let of_actions =
+        of("fold").total_ms + of("find").total_ms + of("add").total_ms + of("commit").total_ms;
+    let inner = 0.001 * (11.0 + 11.0);
+    assert!((block.total_ms - (of_actions - inner)).abs() < 1e-9, "{block:?}");
+}
+
 #[test]
 fn tables_are_told_apart_by_name_with_what_they_cost() {
     let timings = timings(Limits::default());

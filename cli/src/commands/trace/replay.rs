@@ -1,5 +1,6 @@
 //! `varvite trace replay`: the calls of a trace on one store, or on two beside each other.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,19 +12,17 @@ use varvite::context::{
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::disk::os::OsDisk;
-use varvite::irmin_pack::{self as irmin, trace as rows};
-use varvite::trace::{Action, Argument, Call, Face};
+use varvite::irmin_pack as irmin;
 use varvite::{Error, Result, Session, SessionOptions, Table, TableOptions, Verify};
-use varvite_sight::trace::irmin::FromRows;
 use varvite_sight::trace::{Outcome as Found, Replay};
 
-use super::recordings::{Recordings, is_commit};
+use super::End;
+use super::recordings::Recordings;
 use super::settings::{Joined, Parts, Setting, Settled};
-use super::{End, Rows, in_row, open_any, rows_of, told};
+use super::source::{Contents, Source, TABLES_MAX};
 use crate::commands::replay::blocks::IndexKind;
 use crate::exit::{self, Outcome, Verdict};
 use crate::flags::LogKind;
-use crate::input;
 use crate::print::{self, Format};
 use crate::sight::{self, monotonic_ns};
 use crate::store::context::{self, Folder};
@@ -78,10 +77,10 @@ pub struct Arguments {
     /// not say which one a table has; may be repeated
     #[arg(long = "upsert", value_name = "[TABLE=]OPERATOR")]
     upserts: Vec<Joined>,
-    /// What handles of the trace may take in memory on each store, in MiB, for a stranger's trace: trees with what is not
-    /// committed of them, tables and views. What trees share counts for each [default: no bound]
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..1 << 20))]
-    held_mib: Option<u64>,
+    /// What handles of the trace may take in memory on each store, in MiB: trees with what is neither committed nor spilled of
+    /// them, tables and views. The replay ends where it comes to more
+    #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..1 << 20))]
+    held_mib: u64,
     /// Run every call on this store too: a new one, or one of varvite or of Irmin that has the commits; one of Irmin
     /// is only read
     #[arg(long, value_name = "DIR")]
@@ -141,74 +140,6 @@ struct Beside {
     disk_bytes: u64,
     #[serde(flatten)]
     found: Found,
-}
-
-/// Where calls come from.
-enum Source {
-    Ours(PathBuf, Box<varvite::trace::Trace>),
-    Irmin(PathBuf, Box<Rows>),
-}
-
-impl Source {
-    fn open(file: &Path) -> Result<Source> {
-        if rows::is_trace(&input::start(file)?) {
-            let rows = rows_of(file).map_err(|error| told(file, error))?;
-            return Ok(Source::Irmin(file.to_owned(), Box::new(rows)));
-        }
-        open_any(file).map(|trace| Source::Ours(file.to_owned(), Box::new(trace)))
-    }
-
-    /// Gives each call, with whether its answer is exact.
-    fn each(&mut self, mut each: impl FnMut(&Call, bool) -> Result<()>) -> Result<End> {
-        match self {
-            Source::Ours(file, trace) => {
-                while let Some(call) = trace.next_call().map_err(|error| told(file, error))? {
-                    each(&call, true)?;
-                }
-                Ok(End::of(trace))
-            }
-            Source::Irmin(file, rows) => {
-                let mut from = FromRows::default();
-                for (row, number) in rows.by_ref().zip(1..) {
-                    let row = row.map_err(|error| told(file, error))?;
-                    let calls = from.calls(&row).map_err(|error| in_row(file, number, &error))?;
-                    for call in calls {
-                        each(&call, false)?;
-                    }
-                }
-                Ok(End::of_rows(rows))
-            }
-        }
-    }
-
-    /// What it has.
-    fn contents(file: &Path) -> Result<Contents> {
-        let mut contents = Contents::default();
-        let Contents { faces: (context, table), commits, refused } = &mut contents;
-        Source::open(file)?.each(|call, _| {
-            *context |= call.action.face() == Face::Context;
-            *table |= call.action.face() == Face::Table;
-            *commits += u64::from(is_commit(call));
-            if let (Action::SaveSnapshot | Action::DeleteSnapshot, [Argument::Bytes(name)]) =
-                (call.action, &call.arguments[..])
-                && refused.is_none()
-            {
-                *refused = tables::check_user_name(&String::from_utf8_lossy(name)).err();
-            }
-            Ok(())
-        })?;
-        Ok(contents)
-    }
-}
-
-/// What a trace has.
-#[derive(Default)]
-struct Contents {
-    /// Whether it has calls of a context, and of tables.
-    faces: (bool, bool),
-    commits: u64,
-    /// Why its snapshots of tables are none for a store that somebody has, if so.
-    refused: Option<Error>,
 }
 
 /// Where the part `name` of a store is: of a trace of both faces each has a folder.
@@ -335,9 +266,7 @@ impl Opened {
         let Opened { context, session, made, reads_only, was_there } = self;
         let mut replay = Replay::new(context, session, settled.table.clone(), monotonic_ns);
         replay = replay.with_tables(of_snapshot);
-        if let Some(mib) = arguments.held_mib {
-            replay = replay.holds(mib << 20);
-        }
+        replay = replay.holds(arguments.held_mib << 20);
         replay = replay.joins(arguments.upserts.iter().map(Joined::pair).collect());
         if let Some(commit) = at {
             replay = replay.begins_at(commit);
@@ -491,6 +420,18 @@ fn check_parts(arguments: &Arguments, faces: (bool, bool), refused: Option<Error
     check_what_is_there(arguments, faces, refused)
 }
 
+/// `Invalid` for an operator of a table that the trace never opens.
+fn check_upserts(upserts: &[Joined], tables: &BTreeSet<String>) -> Result<()> {
+    let unknown = |it: &&str| tables.len() < TABLES_MAX && !tables.contains(*it);
+    let Some(name) = upserts.iter().filter_map(Joined::table).find(unknown) else { return Ok(()) };
+    let first: Vec<_> = tables.iter().take(8).map(String::as_str).collect();
+    Err(Error::invalid(format!(
+        "--upsert {name}=… is of a table that the trace never opens: it opens {}{}",
+        first.join(", "),
+        if tables.len() > first.len() { " and others" } else { "" }
+    )))
+}
+
 /// The same of what is for a store that is made, or for one that was there.
 fn check_what_is_there(
     arguments: &Arguments,
@@ -573,7 +514,8 @@ fn check_what_is_there(
 struct Ran {
     cpu_seconds: f64,
     beside_cpu: u64,
-    end: End,
+    /// What it ended with, if not with its last call.
+    end: Result<End>,
 }
 
 /// Runs all calls of the trace.
@@ -608,10 +550,11 @@ fn replayed(
             recordings.run_from_here();
         }
         Ok(())
-    })?;
+    });
     let sampling_ns = recordings.sampling_ns() - sampled;
     let cpu_seconds = (cpu_ns() - cpu - beside_cpu - sampling_ns) as f64 / 1e9;
     if replay.has_not_begun() {
+        end?;
         let at = arguments.at.as_deref().unwrap_or_default();
         let why = format!("the trace neither makes {at} nor goes on from it: give another to --at");
         return Err(Error::missing(why));
@@ -621,7 +564,7 @@ fn replayed(
 
 /// Replays the trace and prints what came out.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let Contents { faces, commits, refused } = Source::contents(&arguments.file)?;
+    let Contents { faces, commits, refused, tables } = Source::contents(&arguments.file)?;
     if arguments.snapshot.is_some() && !faces.0 {
         let why = "--snapshot makes a context, and the trace has none: of tables, --tables names a snapshot of the store";
         return Err(Error::invalid(why).into());
@@ -632,6 +575,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     }
     let place = arguments.store.as_deref();
     check_parts(arguments, faces, refused)?;
+    check_upserts(&arguments.upserts, &tables)?;
     let (settled, beside_settled) = settled(arguments)?;
     // The last, since what is refused leaves none behind.
     let mut recordings = Recordings::begin(
@@ -662,7 +606,13 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         beside.as_mut().map(|it| &mut it.replay),
         &mut recordings,
     );
-    let Ran { cpu_seconds, beside_cpu, end } = match ran {
+    // Of answers that there were is told in any case.
+    let has_answers = own.replay.outcome().calls > 0;
+    let ran = ran.and_then(|ran| match ran {
+        Ran { end: Err(error), .. } if !has_answers => Err(error),
+        ran => Ok(ran),
+    });
+    let ran = match ran {
         Ok(ran) => ran,
         Err(error) => {
             own.give_up();
@@ -672,13 +622,40 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             return Err(error.into());
         }
     };
+    finish(arguments, ran, (own, beside), recordings, format)
+}
+
+/// Closes the stores, or leaves nothing of those that were made where the replay did not come to its end, and says what came
+/// out.
+fn finish(
+    arguments: &Arguments,
+    ran: Ran,
+    (own, beside): (Side, Option<Side>),
+    recordings: Recordings,
+    format: Format,
+) -> Outcome {
+    let Ran { cpu_seconds, beside_cpu, end } = ran;
+    let place = arguments.store.as_deref();
     let (found, other) = (own.replay.outcome(), beside.as_ref().map(|it| it.replay.outcome()));
+    let used = |place: Option<&Path>| place.map_or(0, disk_bytes);
+    let mut disk = [used(place), used(arguments.beside.as_deref())];
     for side in [Some(own), beside].into_iter().flatten() {
+        if end.is_err() {
+            side.give_up();
+            continue;
+        }
         let (store, session) = side.replay.end();
         store.map_or(Ok(()), Store::close)?;
         session.map_or(Ok(()), Session::close)?;
     }
+    if end.is_ok() {
+        disk = [used(place), used(arguments.beside.as_deref())];
+    }
     let recorded = recordings.finish();
+    let (end, error) = match end {
+        Ok(end) => (end, None),
+        Err(error) => (End { cut_bytes: 0, is_ended: None }, Some(error)),
+    };
     let report = Report {
         calls: found.calls,
         skipped: found.skipped,
@@ -688,21 +665,23 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         cpu_seconds,
         seconds: found.seconds,
         peak_rss_bytes: peak_rss_bytes(),
-        disk_bytes: place.map_or(0, disk_bytes),
+        disk_bytes: disk[0],
         cut_bytes: end.cut_bytes,
         is_ended: end.is_ended,
         actions: found.actions,
         beside: other.map(|found| Beside {
             cpu_seconds: beside_cpu as f64 / 1e9,
-            disk_bytes: arguments.beside.as_deref().map_or(0, disk_bytes),
+            disk_bytes: disk[1],
             found,
         }),
     };
     let others = report.beside.as_ref().map_or(0, |other| other.found.mismatches);
     let verdict = Verdict::found(report.mismatches + others == 0);
     end.warn(&arguments.file);
+    // Before the report, which may find nobody to read it.
+    let verdict = exit::beside([error, recorded.err()].into_iter().flatten().collect(), verdict);
     show(&report, end, format)?;
-    Ok(exit::recorded(recorded, verdict))
+    Ok(verdict)
 }
 
 fn show(report: &Report, end: End, format: Format) -> std::io::Result<()> {

@@ -78,6 +78,11 @@ impl Joined {
     pub fn pair(&self) -> (Option<String>, MergeOperator) {
         (self.table.clone(), self.operator.clone())
     }
+
+    /// The table that it is for, if not for all others.
+    pub fn table(&self) -> Option<&str> {
+        self.table.as_deref()
+    }
 }
 
 impl FromStr for Joined {

@@ -1,5 +1,6 @@
 //! The memory of a working tree: how it is counted, spilled to the pack, and given back.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Tree;
@@ -79,6 +80,52 @@ impl Load for Counted<'_> {
     }
 }
 
+/// What trees hold, being added up.
+#[derive(Default)]
+struct HeldBytes<'a> {
+    bytes: u64,
+    /// Nodes and values that more than one handle has.
+    shared: HashSet<*const u8>,
+    rest: Vec<&'a Node>,
+}
+
+impl<'a> HeldBytes<'a> {
+    /// Adds what hangs on `root`. Nothing here recurses over the depth of the tree.
+    fn add(&mut self, root: &'a Slot) {
+        self.add_slot(root);
+        while let Some(node) = self.rest.pop() {
+            self.bytes += node.bytes() as u64;
+            let changes = node.changes();
+            for index in (0..changes.steps(node.width())).filter_map(|step| changes.at(step)) {
+                match &node.body {
+                    Body::Leaf { leaf, .. } => self.add_slot(leaf.slot(index)),
+                    Body::Branch(_) => node.live(index).into_iter().for_each(|it| self.visit(it)),
+                }
+            }
+        }
+    }
+
+    fn add_slot(&mut self, slot: &'a Slot) {
+        match slot {
+            Slot::Node(node) => self.visit(node),
+            Slot::Value(value) if self.is_new(value) => {
+                self.bytes += (value.len() + 2 * size_of::<usize>()) as u64;
+            }
+            _ => {}
+        }
+    }
+
+    fn visit(&mut self, node: &'a Arc<Node>) {
+        if self.is_new(node) {
+            self.rest.push(node);
+        }
+    }
+
+    fn is_new<T: ?Sized>(&mut self, it: &Arc<T>) -> bool {
+        Arc::strong_count(it) == 1 || self.shared.insert(Arc::as_ptr(it).cast())
+    }
+}
+
 /// What a new entry or directory takes beside its name and value, about.
 pub(super) const ENTRY_BYTES: u64 = 96;
 
@@ -105,6 +152,28 @@ impl Tree {
         path: &'a [S],
     ) -> Option<Span<'a, Arc<Meter>, S>> {
         Span::begin(self.meter().cloned(), operation, path)
+    }
+
+    /// Bytes of memory that `trees` hold by what was changed of them and not committed or spilled since: each directory and
+    /// value once, however many of them share it. Looks at all of that, and reads nothing.
+    ///
+    /// ```
+    /// use varvite::context::{Configuration, Tree};
+    /// # fn main() -> varvite::Result<()> {
+    /// let mut tree = Tree::empty(Configuration::TEZOS);
+    /// tree.add(&["data"], &[7; 10_000])?;
+    /// let held = Tree::held_bytes([&tree]);
+    /// assert!((10_000..12_000).contains(&held));
+    /// assert_eq!(Tree::held_bytes([&tree, &tree.clone()]), held);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn held_bytes<'a>(trees: impl IntoIterator<Item = &'a Tree>) -> u64 {
+        let mut held = HeldBytes::default();
+        for tree in trees {
+            held.add(&tree.root);
+        }
+        held.bytes
     }
 
     /// Writes what is live to the pack when it is past the budget, before more is added.
