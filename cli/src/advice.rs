@@ -75,6 +75,11 @@ mod quoting;
 #[allow(unused_imports)] // the same test needs one of them
 pub use quoting::{option, typed, word};
 
+/// One of these commands as it is typed of the store in `folder`.
+pub fn of(command: &str, folder: &Path) -> String {
+    format!("{} {}`", command.trim_end_matches('`'), typed(folder))
+}
+
 /// The command that makes the index of the context in `folder` again, whose old commits may be in `lower`.
 pub fn rebuild_index(folder: &Path, lower: Option<&Path>) -> String {
     format!("varvite context check --rebuild-index {}{}", typed(folder), with(lower))

@@ -5,7 +5,6 @@ use std::io::BufRead;
 
 use varvite::{Error, Kind, Result};
 
-use super::dump::tables::Tables;
 use crate::input;
 use crate::text::Notation;
 
@@ -20,6 +19,58 @@ pub enum Part<'a> {
         key: &'a [u8],
         value: &'a [u8],
     },
+}
+
+/// Counts tables, and sees that a dump ends with their number and has nothing behind it.
+pub(super) struct Tables<'a> {
+    name: &'a str,
+    count: u64,
+    has_ended: bool,
+}
+
+impl<'a> Tables<'a> {
+    pub(super) fn new(name: &'a str) -> Self {
+        Tables { name, count: 0, has_ended: false }
+    }
+
+    /// Another part, in line `number`.
+    pub(super) fn part(&mut self, number: u64, is_table: bool) -> Result<()> {
+        if self.has_ended {
+            return Err(
+                self.corrupt(number, "there is more behind the number of tables, which is the end")
+            );
+        }
+        self.count += u64::from(is_table);
+        Ok(())
+    }
+
+    /// The end, in line `number`, which says how many tables there are.
+    pub(super) fn end(&mut self, number: u64, count: u64) -> Result<()> {
+        self.part(number, false)?;
+        self.has_ended = true;
+        if count == self.count {
+            return Ok(());
+        }
+        let found = self.count;
+        Err(self.corrupt(number, &format!("{count} tables are told, and there are {found}")))
+    }
+
+    fn corrupt(&self, number: u64, what: &str) -> Error {
+        Error::new(Kind::Corrupt, format!("{}, line {number}: {what}", self.name))
+    }
+
+    /// `Corrupt` when there was no end; `as_text` is how it looks.
+    pub(super) fn expect_end(&self, as_text: impl Fn(u64) -> String) -> Result<()> {
+        if self.has_ended {
+            return Ok(());
+        }
+        let (name, end) = (self.name, as_text(self.count));
+        let detail = format!(
+            "{name} has no end: a dump of all tables ends with their number. Dump them again; where this is all, add the \
+             line {end}"
+        );
+        Err(Error::new(Kind::Corrupt, detail))
+    }
 }
 
 /// Bytes of a record at most: a quotation mark that is never closed takes no more memory than this.

@@ -619,7 +619,8 @@ fn a_replay_is_told_the_operators_of_tables_and_what_it_may_hold() {
     for operator in ["add-u64", "balances=add-u64"] {
         replay(&format!(" --upsert {operator}")).yes();
     }
-    let told = replay(" --upsert balanecs=add-u64").error(2, &["--upsert balanecs=", "10, 11", "and others"]);
+    let told = replay(" --upsert balanecs=add-u64")
+        .error(2, &["--upsert balanecs=", "10, 11", "and others"]);
     assert!(!told.contains("2, 3"), "{told}");
     let refused = replay(" --upsert balances=sum");
     assert!(refused.code == 2 && refused.err.contains("use add-u64, max, append"), "{refused:?}");

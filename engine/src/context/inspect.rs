@@ -122,6 +122,9 @@ fn collected(mut body: Outline, control: &Control) -> Outline {
     if control.has_copies {
         body = body.field("objects that may be there twice", "yes");
     }
+    if control.is_unfinished {
+        body = body.field("cancelled as it took away", "yes");
+    }
     if let Some(cursor) = control.cursor {
         let phase = if cursor.phase == 1 { "marks" } else { "cleans" };
         body = body

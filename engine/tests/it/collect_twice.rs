@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use varvite::Kind;
-use varvite::context::{CommitHash, Index, Keep, Store};
+use varvite::context::{CollectPhase, CommitHash, Index, Keep, Options, Store};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 
@@ -121,4 +121,53 @@ fn an_object_that_is_written_again_beside_a_collection_is_counted_once() {
     let counted = store.stats().objects;
     store.rebuild_index().unwrap();
     assert_eq!(store.stats().objects, counted, "by an index that is made of what is there");
+}
+
+/// Without a commit that is older than what is kept, too.
+#[test]
+fn what_a_cancel_a_pin_or_a_branch_has_left_behind_goes_with_the_next_collection() {
+    for index in [Index::Minimal, Index::Always] {
+        for left in ["cancel", "pin", "branch"] {
+            for opens in [false, true] {
+                let disk = MemoryDisk::seeded(1);
+                let shared = || Arc::clone(&disk) as Arc<dyn Disk>;
+                let small = || Options { chunk_bytes: 9_000, ..options(index) };
+                let mut store = Store::create(shared(), small()).unwrap();
+                let commits: Vec<_> = (0..40).map(|date| fill(&mut store, date)).collect();
+                match left {
+                    "pin" => store.pin(&commits[3]).unwrap(),
+                    "branch" => store.set_branch(b"old", &commits[3]).unwrap(),
+                    _ => {}
+                }
+                assert!(store.collect_keeping(&Keep::Newest(2)).unwrap());
+                if left == "cancel" {
+                    while store.collect_status().unwrap().phase != CollectPhase::Cleaning {
+                        assert!(store.collect_step(1).unwrap());
+                    }
+                    assert!(store.collect_cancel().unwrap());
+                } else {
+                    finish(&mut store);
+                    assert!(!store.collect_keeping(&Keep::Newest(2)).unwrap());
+                    if left == "pin" {
+                        assert!(store.unpin(&commits[3]).unwrap());
+                    } else {
+                        assert!(store.remove_branch(b"old").unwrap());
+                    }
+                }
+                if opens {
+                    store.close().unwrap();
+                    store = Store::open(shared(), small()).unwrap();
+                }
+                let before = store.stats().pack_bytes;
+                assert!(store.collect_keeping(&Keep::Newest(2)).unwrap(), "{left} {opens}");
+                finish(&mut store);
+                let after = store.stats().pack_bytes;
+                assert!(after < before, "{left} {opens}: {before} {after}");
+                assert!(!store.collect_keeping(&Keep::Newest(2)).unwrap(), "{left} {opens}");
+                assert!(!store.exists(&commits[3]).unwrap());
+                assert!(!store.unpin(&commits[3]).unwrap(), "it is pinned no more");
+                assert_eq!(store.check().unwrap().commits, 2);
+            }
+        }
+    }
 }

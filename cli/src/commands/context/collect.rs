@@ -8,7 +8,7 @@ use varvite::context::{CollectPhase, CollectStatus, Keep, Store};
 use varvite::{Error, Kind, Result};
 
 use super::look::nothing;
-use crate::advice::{COLLECT_CANCEL, COLLECT_RESUME, COLLECT_RUN, UNARCHIVE};
+use crate::advice::{self, COLLECT_CANCEL, COLLECT_RESUME, COLLECT_RUN, UNARCHIVE};
 use crate::exit::{Outcome, Verdict};
 use crate::print::{self, Format, records};
 use crate::progress::{Progress, Unit};
@@ -119,10 +119,10 @@ fn change(folder: &Path, action: fn(&mut Store) -> Result<()>, format: Format) -
 fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
     let Run { keep, since, to, every, store: folder } = arguments;
     let status = store.collect_status()?;
-    let folder = folder.display();
     if status.is_paused {
+        let (shown, resume) = (folder.display(), advice::of(COLLECT_RESUME, folder));
         return Err(Error::invalid(format!(
-            "collections of {folder} are paused: {COLLECT_RESUME} ends the pause"
+            "collections of {shown} are paused: {resume} ends the pause"
         )));
     }
     let is_told = keep.is_some() || since.is_some() || to.is_some();
@@ -135,9 +135,11 @@ fn begin(arguments: &Run, store: &mut Store) -> Result<bool> {
         (CollectPhase::None, true) => {}
         (_, false) => return Ok(true),
         (_, true) => {
+            let (run, cancel) =
+                (advice::of(COLLECT_RUN, folder), advice::of(COLLECT_CANCEL, folder));
             return Err(Error::invalid(format!(
-                "a collection is under way: {COLLECT_RUN} without a word of what to keep goes on to its end, and \
-                 {COLLECT_CANCEL} ends it as it is; then begin another"
+                "a collection is under way: {run} without a word of what to keep goes on to its end, and {cancel} ends it \
+                 as it is; then begin another"
             )));
         }
     }
@@ -195,7 +197,7 @@ fn run(arguments: &Run, format: Format) -> Outcome {
     let is_new = store.collect_status()?.phase == CollectPhase::None;
     let has_begun = begin(arguments, &mut store)?;
     if has_begun && let Err(error) = go_on(&mut store) {
-        return Err(stopped(store, is_new, error).into());
+        return Err(stopped(store, folder, is_new, error).into());
     }
     let kept = store.stats().commits;
     close(store)?;
@@ -240,7 +242,7 @@ fn go_on(store: &mut Store) -> Result<()> {
 
 /// Why a collection could not go on. One that was begun by this command and cannot find out what stays has taken nothing
 /// away, and would fail again: it is ended.
-fn stopped(mut store: Store, is_new: bool, error: Error) -> Error {
+fn stopped(mut store: Store, folder: &Path, is_new: bool, error: Error) -> Error {
     let is_marking = store.collect_status().is_ok_and(|it| it.phase == CollectPhase::Marking);
     if error.kind() != Kind::Corrupt || !is_marking {
         return error;
@@ -248,7 +250,8 @@ fn stopped(mut store: Store, is_new: bool, error: Error) -> Error {
     if is_new && store.collect_cancel().is_ok_and(|is_ended| is_ended) && store.close().is_ok() {
         return error.context("nothing is collected");
     }
-    Error::new(error.kind(), format!("{}; {COLLECT_CANCEL} ends the collection", error.detail()))
+    let cancel = advice::of(COLLECT_CANCEL, folder);
+    Error::new(error.kind(), format!("{}; {cancel} ends the collection", error.detail()))
 }
 
 fn name(phase: CollectPhase) -> &'static str {
@@ -260,10 +263,11 @@ fn name(phase: CollectPhase) -> &'static str {
 }
 
 /// The columns of a CSV of what was ended, or was not under way.
-const CANCELLED: [&str; 10] = [
+const CANCELLED: [&str; 11] = [
     "phase",
     "paused",
     "target",
+    "history_from",
     "kept_commits",
     "collections",
     "left_bytes",
@@ -280,6 +284,7 @@ fn show(
     format: Format,
 ) -> std::io::Result<()> {
     let target = status.target.map(|commit| text(&commit));
+    let from = status.history_from.map(|commit| text(&commit));
     // By the store's own figure: commits that cannot be listed here, as those of an archive, are kept all the same.
     let kept = store.stats().commits;
     let chunks = store.chunks();
@@ -289,7 +294,8 @@ fn show(
     let reclaimed = written.saturating_sub(left);
     if format == Format::Json {
         return print::json(&json!({
-            "phase": name(status.phase), "paused": status.is_paused, "target": target, "kept_commits": kept,
+            "phase": name(status.phase), "paused": status.is_paused, "target": target, "history_from": from,
+            "kept_commits": kept,
             "collections": status.collections, "left_bytes": status.left_bytes,
             "reclaimed_bytes": reclaimed, "disk_bytes": disk_bytes(folder),
         }));
@@ -297,7 +303,7 @@ fn show(
     let rest = if status.is_paused { ", at rest" } else { "" };
     let mut rows = vec![
         ("collection", format!("{}{rest}", name(status.phase))),
-        ("keeps all from", target.unwrap_or_else(|| "-".to_owned())),
+        ("keeps all from", target.or(from).unwrap_or_else(|| "-".to_owned())),
         ("commits", print::count(kept)),
         ("collections before", print::count(status.collections)),
         ("reclaimed by them", print::bytes(reclaimed)),

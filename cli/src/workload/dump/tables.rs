@@ -11,7 +11,7 @@ use serde::Deserialize;
 use varvite::raw::format::checksum::crc_append;
 use varvite::{Error, Kind, Result};
 
-use super::super::csv::{self, Part, TableColumns};
+use super::super::csv::{self, Part, TableColumns, Tables};
 use super::{Binary, MAGIC, TABLES, put_framed};
 use crate::input;
 use crate::text::Notation;
@@ -76,58 +76,6 @@ pub fn is_first(line: &[u8]) -> bool {
         })
     };
     line == TABLES || TableColumns::of(line).is_some() || begins_table()
-}
-
-/// Counts tables, and sees that a dump ends with their number and has nothing behind it.
-pub(in crate::workload) struct Tables<'a> {
-    name: &'a str,
-    count: u64,
-    has_ended: bool,
-}
-
-impl<'a> Tables<'a> {
-    pub(in crate::workload) fn new(name: &'a str) -> Self {
-        Tables { name, count: 0, has_ended: false }
-    }
-
-    /// Another part, in line `number`.
-    pub(in crate::workload) fn part(&mut self, number: u64, is_table: bool) -> Result<()> {
-        if self.has_ended {
-            return Err(
-                self.corrupt(number, "there is more behind the number of tables, which is the end")
-            );
-        }
-        self.count += u64::from(is_table);
-        Ok(())
-    }
-
-    /// The end, in line `number`, which says how many tables there are.
-    pub(in crate::workload) fn end(&mut self, number: u64, count: u64) -> Result<()> {
-        self.part(number, false)?;
-        self.has_ended = true;
-        if count == self.count {
-            return Ok(());
-        }
-        let found = self.count;
-        Err(self.corrupt(number, &format!("{count} tables are told, and there are {found}")))
-    }
-
-    fn corrupt(&self, number: u64, what: &str) -> Error {
-        Error::new(Kind::Corrupt, format!("{}, line {number}: {what}", self.name))
-    }
-
-    /// `Corrupt` when there was no end; `as_text` is how it looks.
-    pub(in crate::workload) fn expect_end(&self, as_text: impl Fn(u64) -> String) -> Result<()> {
-        if self.has_ended {
-            return Ok(());
-        }
-        let (name, end) = (self.name, as_text(self.count));
-        let detail = format!(
-            "{name} has no end: a dump of all tables ends with their number. Dump them again; where this is all, add the \
-             line {end}"
-        );
-        Err(Error::new(Kind::Corrupt, detail))
-    }
 }
 
 /// Gives what a dump of all tables has to `each`, in any form. `Corrupt` names the line or the byte where the input is

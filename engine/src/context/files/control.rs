@@ -108,6 +108,8 @@ pub(crate) struct Control {
     /// A collection was cancelled while it took away, and none has ended since: objects that it would have taken
     /// may be there twice, and the index may lead to the copy that goes first.
     pub(crate) has_copies: bool,
+    /// The same, whatever the index: something that is not kept may be there still.
+    pub(crate) is_unfinished: bool,
     /// Logical offsets of the commits that each collection keeps, ascending.
     pub(crate) pins: Vec<u64>,
     /// The chunks up to that of the checkpoint, without a gap between those of two rows; never empty.
@@ -139,6 +141,7 @@ impl Control {
             collections: 0,
             is_paused: false,
             has_copies: false,
+            is_unfinished: false,
             pins: Vec::new(),
             chunks: vec![Row {
                 number: 0,
@@ -221,7 +224,8 @@ impl Control {
             out.u64(cursor.chunk);
         }
         out.u64(self.collections);
-        out.u8(u8::from(self.is_paused) | u8::from(self.has_copies) << 1);
+        let (copies, unfinished) = (u8::from(self.has_copies), u8::from(self.is_unfinished));
+        out.u8(u8::from(self.is_paused) | copies << 1 | unfinished << 2);
         out.varint(self.pins.len() as u64);
         self.pins.iter().for_each(|pin| out.u64(*pin));
         out.varint(self.chunks.len() as u64);
@@ -285,8 +289,8 @@ impl Control {
             collections = from.u64()?;
             let at = from.clone();
             flags = from.u8()?;
-            if flags > 3 {
-                return Err(at.corrupt("0 to 3 for a pause and for copies", flags));
+            if flags > 7 {
+                return Err(at.corrupt("0 to 7 for a pause, copies and a cancel", flags));
             }
             pins = take_commits(&mut from, "pins")?;
         }
@@ -318,6 +322,7 @@ impl Control {
             collections,
             is_paused: flags & 1 == 1,
             has_copies: flags & 2 == 2,
+            is_unfinished: flags & 4 == 4,
             pins,
             chunks,
             branches,
@@ -500,6 +505,7 @@ mod tests {
             collections: 6,
             is_paused: true,
             has_copies: true,
+            is_unfinished: true,
             pins: vec![77, 130],
             chunks: vec![
                 Row { number: 1, count: 3, ..row(3, 5, 50, State::Gone) },

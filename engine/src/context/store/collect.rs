@@ -116,8 +116,9 @@ impl Store {
         })
     }
 
-    /// Begins a collection of what `keep` does not keep. `false` when one is under way or paused, or nothing would go,
-    /// so a host may call it after each commit. Reads one record for each commit that is kept, with a date one for
+    /// Begins a collection of what `keep` does not keep. `false` when one is under way or paused, or nothing would go, neither a
+    /// commit nor what a cancelled collection, a pin or a branch that was removed has left behind, so a host may call it
+    /// after each commit. Reads one record for each commit that is kept, with a date one for
     /// each that there is.
     pub fn collect_keeping(&mut self, keep: &Keep) -> Result<bool> {
         let _span = self.span(Operation::Collect);
@@ -148,10 +149,24 @@ impl Store {
             passed += 1;
             offset = self.commit_before(&body);
         }
+        goes = goes || self.has_left_behind(horizon)?;
         match target.filter(|_| goes) {
             Some((offset, target)) => self.collect_at(offset, &target).map(|()| true),
             None => Ok(false),
         }
+    }
+
+    /// Whether something older than the commit at `horizon`, which was the target of the last collection, is there that need
+    /// not be: a collection was cancelled as it took it away, or it was kept for a pin or a branch that is no more.
+    fn has_left_behind(&self, horizon: u64) -> Result<bool> {
+        if horizon == 0 {
+            return Ok(false);
+        }
+        if self.tip()?.writer()?.control.is_unfinished {
+            return Ok(true);
+        }
+        let kept = self.kept_below(horizon)?;
+        Ok(self.control.horizon.kept.iter().any(|commit| kept.binary_search(commit).is_err()))
     }
 
     /// Does work of about `credits` KiB read or written for the collection that is under way; returns whether
@@ -264,13 +279,21 @@ impl Store {
                 status.left_bytes = old.map(|old| old.end()).sum();
             }
             status.phase = if phase == 1 { CollectPhase::Marking } else { CollectPhase::Cleaning };
-            status.target = match self.commit_at(target) {
-                Err(error) if error.kind() == Kind::Collected => None,
-                found => Some(found?.0),
-            };
+            status.target = self.kept_at(target)?;
+        }
+        if control.horizon.commit != 0 {
+            status.history_from = self.kept_at(control.horizon.commit)?;
         }
         (status.is_paused, status.collections) = (control.is_paused, control.collections);
         Ok(status)
+    }
+
+    /// The commit at `offset`; none where a collection has taken it meanwhile.
+    fn kept_at(&self, offset: u64) -> Result<Option<CommitHash>> {
+        match self.commit_at(offset) {
+            Err(error) if error.kind() == Kind::Collected => Ok(None),
+            found => Ok(Some(found?.0)),
+        }
     }
 
     /// How many collections have ended.
@@ -314,6 +337,7 @@ impl Store {
         self.change_control(|control| {
             let takes_away = control.cursor.take().is_some_and(|cursor| cursor.phase == 2);
             control.has_copies |= takes_away && control.index == Index::Always;
+            control.is_unfinished |= takes_away;
         })?;
         let mut writer = tip.writer()?;
         if let Some(mut collection) = writer.collection.take() {
@@ -725,6 +749,7 @@ impl Tip {
         writer.control.cursor = None;
         writer.control.collections += 1;
         writer.control.has_copies &= !collection.is_led;
+        writer.control.is_unfinished = false;
         writer.control.join_gone();
         if let Err(error) = self.write_places(pack, writer) {
             writer.control = before;
@@ -747,6 +772,7 @@ impl Writer {
         self.control.cursor = before.cursor;
         self.control.is_paused = before.is_paused;
         self.control.has_copies = before.has_copies;
+        self.control.is_unfinished = before.is_unfinished;
         self.control.pins.clone_from(&before.pins);
     }
 

@@ -59,6 +59,8 @@ pub struct CollectStatus {
     pub is_paused: bool,
     /// The commit from which on all stays.
     pub target: Option<CommitHash>,
+    /// The commit from which on all is there, since a collection began to take away what is older; none where none did.
+    pub history_from: Option<CommitHash>,
     /// Chunks that it has not passed, of those that it looks at now; for a reader those to be cleaned.
     pub chunks_left: u64,
     /// Bytes of the files that it has still to look at: while it marks those with marks ahead and those that it

@@ -69,7 +69,8 @@ impl Store {
         Ok(added as u64)
     }
 
-    /// Lets the next collection take a commit that was pinned; returns whether it was. Reads one record for each pin;
+    /// Lets the next collection take a commit that was pinned; returns whether it was, `false` also of one that was collected
+    /// since. Reads one record for each pin;
     /// takes a checkpoint.
     pub fn unpin(&mut self, commit: &CommitHash) -> Result<bool> {
         let (action, answer) = (Action::Unpin, |was: &bool| Answer::Flag(*was));
@@ -78,11 +79,15 @@ impl Store {
 
     fn remove_pin(&mut self, commit: &CommitHash) -> Result<bool> {
         let _span = self.span(Operation::Pin);
-        let known = self.commit_offset(commit)?;
+        // One that was collected is pinned no more: who does the last step again after a crash hears so.
+        let known = match self.commit_offset(commit) {
+            Err(error) if error.kind() == Kind::Collected => None,
+            known => Some(known?),
+        };
         let (mut pins, all) = (Vec::new(), self.pinned()?);
         for offset in &all {
             // One that was written again may be pinned at both places. What is damaged is another: it stays.
-            let is_it = *offset == known
+            let is_it = Some(*offset) == known
                 || match self.commit_at(*offset) {
                     Err(error) if !is_damage(&error) => return Err(error),
                     found => found.is_ok_and(|(hash, _)| hash == *commit),

@@ -170,6 +170,7 @@ impl Store {
         (writer.live, writer.needed_bytes) = (None, None);
         writer.control.chunks = rows;
         writer.control.horizon = Horizon::default();
+        writer.control.is_unfinished = false;
         // What a collection took may have been written again since.
         writer.control.has_copies |= before.index == Index::Always;
         // A thread that misses a file may read the new control file and find what is below before this does.
