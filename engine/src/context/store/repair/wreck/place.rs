@@ -90,10 +90,8 @@ impl Wreck {
             let next = later.last().filter(|next| next.row.number == number + 1);
             let next = next.and_then(Piece::begins);
             let above = (row.as_ref(), &found.generations[..]);
-            let mended = match is_kept {
-                true => None,
-                false => self.with_above(&disk, (&piece, next), above)?,
-            };
+            let mended =
+                if is_kept { None } else { self.with_above(&disk, (&piece, next), above)? };
             let (disk, piece) = match mended {
                 Some(mended) => (Arc::clone(&mended), self.whole(&mended, number, row)?),
                 None => (disk, piece),
@@ -305,13 +303,12 @@ impl Wreck {
             bytes.resize(usize::try_from(file.len()?).unwrap_or(usize::MAX), 0);
             file.read_exact_at(0, &mut bytes)?;
         }
-        let opening = match bytes.is_empty() {
-            true => {
-                let mut head = [0; PAGE];
-                let count = file.read_at(0, &mut head)?;
-                self.opening_of(&head[..count])
-            }
-            false => self.opening_of(&bytes),
+        let opening = if bytes.is_empty() {
+            let mut head = [0; PAGE];
+            let count = file.read_at(0, &mut head)?;
+            self.opening_of(&head[..count])
+        } else {
+            self.opening_of(&bytes)
         };
         let Some(base) = row.map(|row| row.base).or(opening.map(|opening| opening.base)) else {
             self.tell(format!("{path} does not say where it begins, so nothing of it is found"));
