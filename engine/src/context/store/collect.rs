@@ -5,17 +5,19 @@
 //! the control file names what takes its place. Design: `docs/design/collection.md`.
 
 mod doomed;
+mod status;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
 use super::Store;
-use super::collection::{CollectPhase, CollectStatus, Collection, Keep, Leading, Sifting};
+use super::collection::{Collection, Keep, Leading, Sifting};
 use super::tip::{self, Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
+use crate::context::files::collecting::marks::Merging;
 use crate::context::files::collecting::rewrite::{Compared, Comparing, Rewriting};
-use crate::context::files::control::{Control, Cursor, Horizon, Row, State};
+use crate::context::files::control::{Control, Horizon, Row, State};
 use crate::context::files::hash_index::{HashIndex, Sweep};
 use crate::context::files::pack::Pack;
 use crate::context::files::sparse::SparseFile;
@@ -95,7 +97,10 @@ impl Store {
             let line = self.pack.chunk(offset).map(|chunk| chunk.logical_end());
             let line = line.expect("the target is in a chunk");
             let horizon = Horizon { commit: offset, offset: line, sequence, kept };
-            let collection = Collection::new(&self.pack, horizon, None, true)?;
+            // What one that was cancelled wrote ahead is there still.
+            let is_unfinished = writer.control.is_unfinished;
+            let merging = if is_unfinished { Merging::Freed } else { Merging::Ahead };
+            let collection = Collection::new(&self.pack, horizon, None, merging)?;
             let before = writer.control.clone();
             writer.control.cursor = Some(collection.cursor());
             writer.control.is_paused = false;
@@ -246,56 +251,6 @@ impl Store {
         outcome
     }
 
-    /// How far a collection is. That of a reader is as of its last reload.
-    pub fn collect_status(&self) -> Result<CollectStatus> {
-        let (control, mut status) = match &self.tip {
-            Some(tip) => {
-                let writer = tip.writer()?;
-                let mut status = CollectStatus {
-                    reclaimed_bytes: writer.reclaimed(),
-                    ..CollectStatus::default()
-                };
-                if let Some(collection) = &writer.collection {
-                    let left = if collection.cleaning {
-                        let rows = &writer.control.chunks;
-                        rows.partition_point(|row| row.number < collection.next) as u64
-                    } else {
-                        collection.marks.chunks_left() as u64
-                    };
-                    status.chunks_left = left;
-                    status.left_bytes = collection.left_bytes(&self.pack.chunks());
-                    status.left_credits = collection.left_credits(status.left_bytes);
-                    status.memory_bytes = collection.memory_bytes();
-                }
-                (writer.control.clone(), status)
-            }
-            None => (self.control.clone(), CollectStatus::default()),
-        };
-        if let Some(Cursor { phase, target, chunk }) = control.cursor {
-            if self.tip.is_none() {
-                let chunks = self.pack.chunks();
-                let old = chunks.iter().filter(|old| old.number < chunk && old.has_file());
-                status.chunks_left = old.clone().count() as u64;
-                status.left_bytes = old.map(|old| old.end()).sum();
-            }
-            status.phase = if phase == 1 { CollectPhase::Marking } else { CollectPhase::Cleaning };
-            status.target = self.kept_at(target)?;
-        }
-        if control.horizon.commit != 0 {
-            status.history_from = self.kept_at(control.horizon.commit)?;
-        }
-        (status.is_paused, status.collections) = (control.is_paused, control.collections);
-        Ok(status)
-    }
-
-    /// The commit at `offset`; none where a collection has taken it meanwhile.
-    fn kept_at(&self, offset: u64) -> Result<Option<CommitHash>> {
-        match self.commit_at(offset) {
-            Err(error) if error.kind() == Kind::Collected => Ok(None),
-            found => Ok(Some(found?.0)),
-        }
-    }
-
     /// How many collections have ended.
     pub(super) fn collections(&self) -> u64 {
         self.tip.as_ref().map_or(self.control.collections, |tip| tip.collections())
@@ -373,7 +328,9 @@ impl Store {
             let line = self.pack.chunk(cursor.target).map_or(0, |chunk| chunk.logical_end());
             horizon = Horizon { commit: cursor.target, offset: line, sequence, kept };
         }
-        let collection = Collection::new(&self.pack, horizon, cleaned, true)?;
+        // What it wrote ahead before it was cut off is there still.
+        let merging = if cleaned.is_some() { Merging::Freed } else { Merging::Ahead };
+        let collection = Collection::new(&self.pack, horizon, cleaned, merging)?;
         let mut writer = tip.writer()?;
         writer.collection = Some(collection);
         // What went as it cleaned may have been written again, and is marked now if a tree of before is committed.
@@ -439,12 +396,14 @@ impl Tip {
             if removed > 0 {
                 return Ok(Some(removed));
             }
-            if !collection.marks.may_merge_any() {
+            if !collection.marks.merges_any() {
                 return Err(error);
             }
             // What is written in full is longer than what it takes the place of: all as it is may find room.
             let (horizon, next) = (collection.horizon.clone(), collection.next);
-            *collection = Collection::new(pack, horizon, Some(next), false)?;
+            *collection = Collection::new(pack, horizon, Some(next), Merging::Nothing)?;
+            // As behind a crash: what is gone may have been written again, and is marked now if it is referred to.
+            writer.control.has_copies |= writer.control.index == Index::Always;
             return Ok(Some(CREDIT));
         }
         match collection.next.checked_sub(1).and_then(|number| writer.row(number)) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::chunk_reader::ChunkReader;
 use crate::context::files::collecting::barrier::Barrier;
-use crate::context::files::collecting::marks::Marks;
+use crate::context::files::collecting::marks::{Marks, Merging};
 use crate::context::files::collecting::rewrite::{Comparing, Rewriting};
 use crate::context::files::control::{Cursor, Horizon, Row};
 use crate::context::files::hash_index::{HashIndex, Sweep};
@@ -176,7 +176,7 @@ impl Collection {
         pack: &Pack,
         horizon: Horizon,
         cleaned: Option<u64>,
-        merges: bool,
+        merging: Merging,
     ) -> Result<Collection> {
         let chunks = pack.chunks();
         let next = chunks.iter().find(|chunk| chunk.base >= horizon.offset);
@@ -196,8 +196,7 @@ impl Collection {
         let cleaned = cleaned.filter(is_clean);
         let (next, clean) = (cleaned.unwrap_or(next).number, cleaned.map(|chunk| chunk.base));
         let (edge, kept) = (horizon.commit, &horizon.kept);
-        let begin = if merges { Marks::begin } else { Marks::begin_verbatim };
-        let marks = begin(pack, edge, kept, clean)?;
+        let marks = Marks::begin(pack, edge, kept, clean, merging)?;
         let mut collection = Collection {
             horizon,
             marks: Arc::new(marks),

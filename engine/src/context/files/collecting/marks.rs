@@ -35,6 +35,17 @@ const REFERENCE: u64 = 32;
 /// what has gone until then.
 const AHEAD: u64 = 50;
 
+/// How much a collection writes in full, without the bases that go with that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Merging {
+    /// Nothing: each record that stays does so as it is.
+    Nothing,
+    /// As much as what goes before it makes room for.
+    Freed,
+    /// More than that, by a part of the store.
+    Ahead,
+}
+
 /// What a record takes beside its body, with what the mapping has of it.
 const AROUND: u64 = 48;
 const ENTRY: u64 = 8;
@@ -151,25 +162,25 @@ impl Marks {
     /// writes old chunks anew, but for those from that on which begins at `clean`, if it has cleaned some: what it left in
     /// them stays as it is. What comes after this moment is told with [`Marks::add`].
     /// `Corrupt` when one of those is nowhere.
-    pub(crate) fn begin(pack: &Pack, edge: u64, kept: &[u64], clean: Option<u64>) -> Result<Marks> {
-        let mut marks = Marks::from(pack, edge, kept, clean)?;
-        marks.line = marks.unclean.checked_sub(1).map_or(0, |last| marks.old[last].end);
-        let bytes = pack.chunks().iter().map(|chunk| chunk.end()).sum::<u64>();
-        marks.room = (bytes / AHEAD) as i64;
-        Ok(marks)
-    }
-
-    /// The same where each record that stays does so as it is, and chunks may be written anew without the others.
-    pub(crate) fn begin_verbatim(
+    pub(crate) fn begin(
         pack: &Pack,
         edge: u64,
         kept: &[u64],
         clean: Option<u64>,
+        merging: Merging,
     ) -> Result<Marks> {
-        Marks::from(pack, edge, kept, clean)
+        let mut marks = Marks::from(pack, edge, kept, clean)?;
+        if merging != Merging::Nothing {
+            marks.line = marks.unclean.checked_sub(1).map_or(0, |last| marks.old[last].end);
+        }
+        if merging == Merging::Ahead {
+            let bytes = pack.chunks().iter().map(|chunk| chunk.end()).sum::<u64>();
+            marks.room = (bytes / AHEAD) as i64;
+        }
+        Ok(marks)
     }
 
-    /// The same of what was never cleaned.
+    /// The same where each record that stays does so as it is, and nothing was cleaned.
     pub(crate) fn verbatim(pack: &Pack, edge: u64, kept: &[u64]) -> Result<Marks> {
         Marks::from(pack, edge, kept, None)
     }
@@ -202,9 +213,9 @@ impl Marks {
         Ok(marks)
     }
 
-    /// Whether a patch may be written without its base.
-    pub(crate) fn may_merge_any(&self) -> bool {
-        self.line > 0
+    /// Whether any patch is written without its base.
+    pub(crate) fn merges_any(&self) -> bool {
+        self.old.iter().any(|of| !of.merged.is_empty())
     }
 
     /// About what they take of memory, with what reads for them.
@@ -438,13 +449,16 @@ impl Marks {
     /// is longer, and on the disk before the base goes.
     fn has_room(&mut self, patch: u64, offset: u64, length: u64, found: &Reached) -> bool {
         let place = self.place(patch);
-        if place == self.place(offset) {
-            return true;
-        }
         // References are by distance, which is more from the patch.
         let farther = |to: &u64| varint_length(patch - to) - varint_length(offset - to);
         let farther = found.offsets.iter().map(farther).sum::<u64>();
-        let longer = (length + farther).saturating_sub(AROUND) as i64;
+        let longer = (length + farther).saturating_sub(AROUND);
+        if place == self.place(offset) {
+            // In one file what the patch has more is what the base had.
+            self.old[place].kept_bytes += longer;
+            return true;
+        }
+        let longer = longer as i64;
         let has_room = longer <= self.room + self.freed_behind(place);
         if has_room {
             self.room -= longer;
@@ -520,7 +534,9 @@ impl Marks {
     /// Looks at a record whose chunk was passed before it was found, and puts together what is a patch.
     fn visit_late(&mut self, pack: &Pack, late: u64) -> Result<u64> {
         let (offset, is_object, mut found) = (late >> 1, late & 1 == 1, Reached::below(self.edge));
+        let mut length = 0;
         let looked = pack.record(offset, |file, place, record| {
+            length = record.length as u64;
             found.look((file, place), offset, record, None)?;
             if is_object && found.base.is_some() {
                 children(&pack.read_node(offset)?, &mut found.offsets)?;
@@ -530,7 +546,10 @@ impl Marks {
             Ok(VISIT + PATCHED + record.length as u64)
         });
         let cost = looked.inspect_err(|_| self.late.push(late))?;
-        Ok(cost + self.note_all(&mut found, None).inspect_err(|_| self.late.push(late))?)
+        let cost = cost + self.note_all(&mut found, None).inspect_err(|_| self.late.push(late))?;
+        // Its chunk was counted without it.
+        self.room -= (length + ENTRY) as i64;
+        Ok(cost)
     }
 
     /// Looks at a page of a sparse chunk from the target on; returns the cost.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::context::files::collecting::marks::Marks;
+use crate::context::files::collecting::marks::{Marks, Merging};
 use crate::context::files::collecting::rewrite::merged;
 use crate::context::files::record::{Record, Tag};
 use crate::context::hash::{self, CommitHash};
@@ -35,7 +35,7 @@ fn a_node_that_is_wrong_in_memory_or_has_another_hash_is_not_written_anew() {
     let (second, third) = (change(&mut tree, 51), change(&mut tree, 52));
     let pack = &store.pack;
     // Nothing stays, so that all bases go.
-    let marks = Marks::begin(pack, third + 1, &[], None).unwrap();
+    let marks = Marks::begin(pack, third + 1, &[], None, Merging::Ahead).unwrap();
     let written = |hash| {
         pack.record(second, |file, place, record| {
             assert_eq!(record.tag, Tag::FlatPatch);
