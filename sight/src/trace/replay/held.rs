@@ -106,7 +106,9 @@ impl Held {
             }
             (Action::Given, [Argument::Handle(handle), Argument::Entries(entries)], _) => {
                 self.take(*handle, HANDLE_BYTES);
-                entries.iter().for_each(|(path, value)| self.change(path, value.len()));
+                for (path, value) in entries {
+                    self.change(path, value.len());
+                }
             }
             (Action::Write, [Argument::Handle(handle), Argument::Updates(updates)], _) => {
                 let written: u64 = updates.iter().map(update).sum();
