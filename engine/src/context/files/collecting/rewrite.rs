@@ -31,11 +31,21 @@ const MAPPED: u64 = 3;
 const READ: u64 = 3072;
 const MERGED: u64 = 4096;
 
+/// Room for most records: an encoder that begins without any grows seven times on its way there.
+const ROOM: usize = 1024;
+
+/// What a record has beside its body, and some more.
+const AROUND: usize = 64;
+
+fn roomy() -> Encoder {
+    Encoder::over(Vec::with_capacity(ROOM))
+}
+
 /// Tag and body of `node` at `offset`, as no patch.
-fn in_full(offset: u64, node: &Node) -> (Tag, Vec<u8>) {
-    let mut body = Encoder::new();
+fn in_full(offset: u64, node: &Node) -> (Tag, Encoder) {
+    let mut body = roomy();
     let tag = record::put_full(&mut body, offset, node, &Nowhere);
-    (tag, body.finish())
+    (tag, body)
 }
 
 /// Whether `node`, which is to be written for `record` at `offset`, is known to have another hash: where those of all its
@@ -65,14 +75,14 @@ pub(crate) fn merged(
         return Ok((None, cost));
     }
     let (node, old) = chain.nodes(base)?;
-    let (mut body, mut out) = (Encoder::new(), Encoder::new());
-    let tag = base.zip(old.as_ref()).and_then(|(base, old)| {
-        patch::put_difference(&mut body, offset, &node, old, base, &Nowhere)
+    let full = in_full(offset, &node);
+    let patch = base.zip(old.as_ref()).and_then(|(base, old)| {
+        let mut body = roomy();
+        let tag = patch::put_difference(&mut body, offset, &node, old, base, &Nowhere)?;
+        Some((tag, body))
     });
-    let tag = tag.unwrap_or_else(|| {
-        body = Encoder::new();
-        record::put_full(&mut body, offset, &node, &Nowhere)
-    });
+    let (tag, body) = patch.as_ref().unwrap_or(&full);
+    let tag = *tag;
     let made = Record { tag, hash: record.hash, body: body.bytes(), length: 0 };
     let made = match (record::read(file, place, offset, &made)?, old) {
         (Read::Patch(base, changes), Some(old)) => {
@@ -81,12 +91,13 @@ pub(crate) fn merged(
         (Read::Patch(..), None) => unreachable!("a patch is of what the node was"),
         (Read::Full(node), _) => node,
     };
-    if in_full(offset, &made) != in_full(offset, &node)
-        || has_other_hash(pack, offset, &made, record)
-    {
+    let read = in_full(offset, &made);
+    let is_same = read.0 == full.0 && read.1.bytes() == full.1.bytes();
+    if !is_same || has_other_hash(pack, offset, &made, record) {
         let expected = "records that make the directory with the hash that they say";
         return Err(Error::corrupt(file, place, expected, "those of another"));
     }
+    let mut out = Encoder::over(Vec::with_capacity(body.bytes().len() + AROUND));
     record::put(&mut out, pack.store, offset, tag, &record.hash, body.bytes());
     cost += MERGED + out.bytes().len() as u64;
     Ok((Some(out.finish()), cost))
