@@ -343,8 +343,13 @@ impl Store {
                 }
                 match self.commit_at(offset) {
                     Ok((found, _)) if found == *commit => return Ok(Some(offset)),
-                    // Not of the index: what a writer has taken meanwhile, a read that failed, or the lower folder.
-                    Err(error) if !is_damage(&error) || self.pack.is_lower(offset) => {
+                    // Not of the index: what a writer has taken meanwhile, a read that failed, the lower folder, or a
+                    // chunk that is damaged.
+                    Err(error)
+                        if !is_damage(&error)
+                            || self.pack.is_lower(offset)
+                            || self.pack.is_torn(offset) =>
+                    {
                         return Err(error);
                     }
                     _ => format!("it leads commit {} to another place", hash::to_text(commit)),

@@ -128,6 +128,7 @@ mod snapshot_killed; // a process that commits, collects, exports and imports is
 mod snapshot_retry; // snapshots saved or deleted by a process that was killed, opened, and then the power goes
 mod space; // how much disk a table takes over what is alive
 mod store_files; // mutated manifests, session files and appended files; bodies of fuzz targets
+mod sparse_ends; // a chunk that a collection rewrote, damaged where an opening reads it: the store opens, reads and writes
 mod story; // a fixed workload that touches every operation
 mod synced_to_write; // where only what was opened to write can be synced, everything that comes from elsewhere is
 mod table_discard; // a session that was just made is taken back

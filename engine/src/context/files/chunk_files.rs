@@ -463,6 +463,20 @@ impl Files {
     /// or there is none, the open one has all that there was.
     pub(crate) fn renew(&self, chunk: &Arc<Chunk>) -> Result<()> {
         if chunk.slot.open_file().is_none() {
+    /// Whether `error`, of `chunk`, says that of a file that a collection has made header or mapping are damaged: who
+    /// reads what is in it needs them, and an opening does not. One that is whole, and another than the control file says, is
+    /// of another copy of the store: not of that.
+    pub(crate) fn is_torn(&self, chunk: &Chunk, error: &Error) -> bool {
+        let State::Sparse(expected) = chunk.state else { return false };
+        // In a browser nobody gets at the files.
+        if error.kind() != Kind::Corrupt || cfg!(varvite_js) {
+            return error.kind() == Kind::Corrupt;
+        }
+        let Ok(Some(file)) = open_if_there(&*self.disk, &chunk.path) else { return false };
+        let found = Mapping::of_any(&*file, chunk.identity, expected);
+        found.is_ok_and(|found| found.is_none_or(|(.., is_expected)| is_expected))
+    }
+
             return Ok(());
         }
         match chunk.open(&*self.disk, self.store) {

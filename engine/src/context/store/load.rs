@@ -103,7 +103,7 @@ impl Store {
         let last_commit = self.control.last_commit;
         let mut sequence = 0;
         if last_commit != 0 {
-            sequence = self.commit_at(last_commit)?.1.sequence.saturating_add(1);
+            sequence = self.next_sequence(last_commit)?;
         }
         let branches = order::map(self.control.branches.iter().cloned());
         *self.state() = State { branches, last_commit, sequence };
@@ -155,9 +155,25 @@ impl Store {
         let newest = chunks.iter().rev().take(self.pack.files.at_once());
         // The lower folder may be missing, or slow: it is for those who read what is there.
         for chunk in newest.filter(|chunk| chunk.has_file() && !chunk.is_lower()) {
-            self.pack.files.get(chunk)?;
+            match self.pack.files.get(chunk) {
+                // Who reads what is in it says so.
+                Err(error) if self.pack.files.is_torn(chunk, &error) => {}
+                opened => drop(opened?),
+            }
         }
         Ok(())
+    }
+
+    /// The number of the commit after the one at `last`, the newest before the checkpoint.
+    fn next_sequence(&self, last: u64) -> Result<u64> {
+        let Horizon { commit, sequence, .. } = self.control.horizon;
+        match self.commit_at(last) {
+            // How many there are from the horizon's on nobody can say, but two if it is another.
+            Err(_) if commit != 0 && last >= commit && self.pack.is_torn(last) => {
+                Ok(sequence.saturating_add(1 + u64::from(last != commit)))
+            }
+            read => Ok(read?.1.sequence.saturating_add(1)),
+        }
     }
 
     /// `Invalid` when the pack has no batch that ends at `place`, `Corrupt` when it is damaged there.
@@ -193,6 +209,7 @@ impl Store {
             Err(error) if !is_damage(&error) && error.kind() != Kind::Collected => {
                 return Err(error);
             }
+            Err(_) if self.pack.is_torn(commit) => return Ok(()),
             _ => {}
         }
         let expected = format!("a commit of sequence {sequence} at logical offset {commit}");
