@@ -515,8 +515,8 @@ impl Store {
         Ok(Some(Tree::stored(self.configuration(), load, slot)))
     }
 
-    /// What was found wrong with the index, which was then made again; and files of others under the names of the store's own,
-    /// which it leaves alone. Waits for no other call.
+    /// What was found wrong with the index, which was then made again; files of others under the names of the store's own,
+    /// which it leaves alone; and files that nothing needs and that could not be removed. Waits for no other call.
     pub fn warnings(&self) -> Vec<String> {
         if let Some(history) = self.irmin() {
             return history.warnings();

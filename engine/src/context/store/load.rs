@@ -403,20 +403,22 @@ impl Store {
         self.disk.sync_directory("")
     }
 
-    /// Removes files in work, chunks that were never finished, and those of before a clearing. All that
-    /// has a batch was read.
+    /// Removes files in work, chunks that were never finished, and those of before a clearing, as far as it can: nothing
+    /// needs their room. All that has a batch was read.
     fn remove_leftovers(&self) -> Result<()> {
         let is_own = |name: &str| {
             paths::is_replaced(name) && !self.is_anothers(&format!("{name}{}", replace::SUFFIX))
         };
-        replace::remove_leftovers(&*self.disk, "", is_own)?;
+        for name in replace::leftovers(&*self.disk, "", is_own)? {
+            self.remove_left(&name);
+        }
         let (first, last) = (self.control.chunks[0].number, self.end.place.chunk);
         let names = self.disk.list("")?;
         for name in &names {
             if name == paths::HALF_MADE {
                 // Of a removal that was cut off before it began: the store is whole, and it would say that it is not
                 // should `control` be lost.
-                self.disk.remove(name)?;
+                self.remove_left(name);
             }
             if paths::is_evicted_hashes(name) {
                 // Of a process that died while it made the file. It means nothing to anybody.
@@ -438,7 +440,7 @@ impl Store {
             };
             match is_others {
                 Ok(false) => match self.is_of_copy((epoch, number, generation)) {
-                    Ok(false) => self.disk.remove(name)?,
+                    Ok(false) => self.remove_left(name),
                     Ok(true) => match whose::set_aside(&*self.disk, name) {
                         Ok(aside) => {
                             self.disk.sync_directory("")?;
@@ -456,8 +458,16 @@ impl Store {
         Ok(())
     }
 
+    /// Removes what nothing needs, or tells why it stays: that is in nobody's way.
+    fn remove_left(&self, name: &str) {
+        match self.disk.remove(name) {
+            Err(error) if error.kind() != Kind::Missing => self.tell_left(name, &error),
+            _ => {}
+        }
+    }
+
     fn tell_left(&self, name: &str, error: &Error) {
-        lock(&self.index).warn(format!("{name} is left over: {error}"));
+        self.warnings.add(whose::told_left(name, error));
     }
 
     /// Whether the whole chunk that has this place, and is not needed, is another than the control file says that there was.
