@@ -337,3 +337,62 @@ fn a_check_reads_all_commits_that_can_be_listed_and_says_how_many_cannot() {
     let ran = varvite(&["context", "check", store]);
     assert!(ran.code == 3 && ran.out.contains("3 commits"), "{ran:?}");
 }
+
+/// Damage where an opening reads: a chunk of one branch that a collection rewrote, and the control file.
+#[test]
+fn a_check_names_what_is_damaged_at_its_end_and_advises_the_repair_and_not_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let store = text(&store);
+    varvite(&["context", "create", store]).yes();
+    let put = |branch: &str, number: usize| {
+        varvite(&["context", "put", store, branch, "a", &format!("{branch}{number}")]).yes();
+    };
+    (0..5).for_each(|number| put("side", number));
+    (0..2).for_each(|number| put("main", number));
+    varvite(&["context", "collect", "run", store, "--keep", "1"]).yes();
+    (2..5).for_each(|number| put("main", number));
+    varvite(&["context", "collect", "run", store, "--keep", "1"]).yes();
+    let log = varvite(&["context", "log", store, "side", "--format", "json"]).json();
+    let side = log[0]["hash"].as_str().unwrap().to_owned();
+    let files = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path());
+    let part = files.filter(|path| text(path).contains("0000-000000-")).max().unwrap();
+    let sound = std::fs::read(&part).unwrap();
+    let mut bytes = sound.clone();
+    let end = bytes.len();
+    bytes[end - 10] ^= 1;
+    std::fs::write(&part, bytes).unwrap();
+    let ran = varvite(&["context", "check", store, "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let [finding] = &report["findings"].as_array().unwrap()[..] else { panic!("{report}") };
+    let name = part.file_name().unwrap().to_str().unwrap();
+    assert!(finding["detail"].as_str().unwrap().contains(name), "{report}");
+    assert_eq!(finding["commits"], serde_json::json!([side]), "{report}");
+    assert_eq!(report["warnings"], serde_json::json!([]), "{report}");
+    for command in [&["context", "check", store][..], &["check", store]] {
+        let out = varvite(command).ended(3);
+        assert!(out.contains(&side[..8]) && out.contains(name), "{out}");
+        assert!(out.contains("varvite repair") && !out.contains("varvite check"), "{out}");
+    }
+    assert_eq!(varvite(&["context", "get", store, "main", "a"]).yes(), "main4\n");
+    put("main", 5);
+    assert_eq!(varvite(&["context", "get", store, "main", "a"]).yes(), "main5\n");
+    varvite(&["context", "get", store, "side", "a"]).error(3, &[name, "is damaged"]);
+    varvite(&["context", "collect", "run", store, "--keep", "1"])
+        .error(3, &["nothing is collected", name]);
+    std::fs::write(&part, sound).unwrap();
+    varvite(&["context", "check", store]).yes();
+
+    let control = format!("{store}/control");
+    let mut bytes = std::fs::read(&control).unwrap();
+    bytes[60] ^= 1;
+    std::fs::write(&control, bytes).unwrap();
+    for command in [
+        &["context", "check", store][..],
+        &["check", store],
+        &["context", "check", store, "--rebuild-index"],
+    ] {
+        let told = varvite(command).error(3, &["control is damaged", "varvite repair", store]);
+        assert!(!told.contains("varvite check"), "{told}");
+    }
+}

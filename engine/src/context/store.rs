@@ -343,8 +343,13 @@ impl Store {
                 }
                 match self.commit_at(offset) {
                     Ok((found, _)) if found == *commit => return Ok(Some(offset)),
-                    // Not of the index: what a writer has taken meanwhile, a read that failed, or the lower folder.
-                    Err(error) if !is_damage(&error) || self.pack.is_lower(offset) => {
+                    // Not of the index: what a writer has taken meanwhile, a read that failed, the lower folder, or a
+                    // chunk that is damaged.
+                    Err(error)
+                        if !is_damage(&error)
+                            || self.pack.is_lower(offset)
+                            || self.pack.is_torn(offset) =>
+                    {
                         return Err(error);
                     }
                     _ => format!("it leads commit {} to another place", hash::to_text(commit)),
@@ -510,8 +515,8 @@ impl Store {
         Ok(Some(Tree::stored(self.configuration(), load, slot)))
     }
 
-    /// What was found wrong with the index, which was then made again; and files of others under the names of the store's own,
-    /// which it leaves alone. Waits for no other call.
+    /// What was found wrong with the index, which was then made again; files of others under the names of the store's own,
+    /// which it leaves alone; and files that nothing needs and that could not be removed. Waits for no other call.
     pub fn warnings(&self) -> Vec<String> {
         if let Some(history) = self.irmin() {
             return history.warnings();

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use crate::disk::{Access, Disk, File, Mode, quietly, remove_quietly};
+use crate::disk::{Access, Disk, File, Mode, quietly};
+use crate::error::{Error, Kind};
 
 /// Bytes of a piece.
 pub const PIECE_BYTES: u64 = 512 << 10;
@@ -19,12 +20,15 @@ pub struct PiecewiseRemoval {
     is_cut: bool,
     /// With the bytes that are left of it; none before the first piece.
     file: Option<(Arc<dyn File>, u64)>,
+    /// Why it stays.
+    failure: Option<Error>,
 }
 
 impl PiecewiseRemoval {
     /// The removal of the file at `path`.
     pub fn new(disk: &Arc<dyn Disk>, path: String) -> PiecewiseRemoval {
-        PiecewiseRemoval { disk: Arc::clone(disk), path, is_cut: false, file: None }
+        let disk = Arc::clone(disk);
+        PiecewiseRemoval { disk, path, is_cut: false, file: None, failure: None }
     }
 
     /// The same for a file that has no other name and that no other process reads: its pieces are cut off.
@@ -38,13 +42,18 @@ impl PiecewiseRemoval {
         &self.path
     }
 
-    /// Frees a piece, or removes the file when no more than one is left; whether it is gone. Best effort: the
+    /// Why it stays, once all is done that could be, if it does.
+    pub fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref().filter(|error| error.kind() != Kind::Missing)
+    }
+
+    /// Frees a piece, or removes the file when no more than one is left; whether all is done. Best effort: the
     /// next opening finds what stays.
     pub fn go_on(&mut self) -> bool {
         let mut has_freed = false;
         quietly(|| has_freed = self.free_piece());
         if !has_freed {
-            remove_quietly(&*self.disk, &self.path);
+            quietly(|| self.failure = self.disk.remove(&self.path).err());
         }
         !has_freed
     }

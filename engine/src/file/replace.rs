@@ -29,19 +29,27 @@ pub fn remove_leftovers(
     directory: &str,
     is_ours: impl Fn(&str) -> bool,
 ) -> Result<usize> {
-    let mut count = 0;
-    for name in
-        disk.list(directory)?.into_iter().filter(|name| unfinished(name).is_some_and(&is_ours))
-    {
-        let path = if directory.is_empty() {
+    let found = leftovers(disk, directory, is_ours)?;
+    found.iter().try_for_each(|path| disk.remove(path))?;
+    Ok(found.len())
+}
+
+/// The paths of what [`remove_leftovers`] would remove.
+pub fn leftovers(
+    disk: &dyn Disk,
+    directory: &str,
+    is_ours: impl Fn(&str) -> bool,
+) -> Result<Vec<String>> {
+    let names = disk.list(directory)?.into_iter();
+    let found = names.filter(|name| unfinished(name).is_some_and(&is_ours));
+    let path = |name: String| {
+        if directory.is_empty() {
             name
         } else {
             format!("{}/{name}", directory.trim_end_matches('/'))
-        };
-        disk.remove(&path)?;
-        count += 1;
-    }
-    Ok(count)
+        }
+    };
+    Ok(found.map(path).collect())
 }
 
 /// Gives the file at `path` the content `bytes`, durably and atomically, whether it was there or not.

@@ -51,6 +51,8 @@ pub struct HookedDisk {
     before: Hook,
     fails: Option<Fails>,
     reads: Option<Reads>,
+    /// Asked of each file that is to be removed whether that fails.
+    removals: Option<Fails>,
     locked: Arc<AtomicBool>,
     /// Whether what was opened to read cannot be synced, as on NTFS.
     is_strict: bool,
@@ -71,13 +73,22 @@ impl HookedDisk {
         before: impl Fn(Call, &str) + Send + Sync + 'static,
     ) -> Arc<HookedDisk> {
         let (before, is_strict) = (Arc::new(before), false);
-        Arc::new(HookedDisk { inner, before, fails: None, reads: None, locked, is_strict })
+        Arc::new(HookedDisk {
+            inner,
+            before,
+            fails: None,
+            reads: None,
+            removals: None,
+            locked,
+            is_strict,
+        })
     }
 
     /// A file that was opened by [`Mode::Read`] refuses to be synced, as those of NTFS do.
     pub fn strict(inner: Arc<dyn Disk>) -> Arc<HookedDisk> {
         let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
-        Arc::new(HookedDisk { inner, before, fails: None, reads: None, locked, is_strict: true })
+        let (fails, reads, removals) = (None, None, None);
+        Arc::new(HookedDisk { inner, before, fails, reads, removals, locked, is_strict: true })
     }
 
     /// `reads` is told of each file's reads: its path, and how many bytes.
@@ -98,7 +109,8 @@ impl HookedDisk {
     ) -> Arc<HookedDisk> {
         let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
         let reads: Option<Reads> = Some(Arc::new(fails));
-        Arc::new(HookedDisk { inner, before, fails: None, reads, locked, is_strict: false })
+        let (fails, removals) = (None, None);
+        Arc::new(HookedDisk { inner, before, fails, reads, removals, locked, is_strict: false })
     }
 
     /// After each write `fails` is asked whether to say that it failed; its bytes are there then.
@@ -108,7 +120,18 @@ impl HookedDisk {
     ) -> Arc<HookedDisk> {
         let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
         let fails: Option<Fails> = Some(Arc::new(fails));
-        Arc::new(HookedDisk { inner, before, fails, reads: None, locked, is_strict: false })
+        let (reads, removals) = (None, None);
+        Arc::new(HookedDisk { inner, before, fails, reads, removals, locked, is_strict: false })
+    }
+
+    /// A file of which `fails` says so cannot be removed.
+    pub fn failing_removals(
+        inner: Arc<dyn Disk>,
+        fails: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Arc<HookedDisk> {
+        let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
+        let (fails, reads, removals): (_, _, Option<Fails>) = (None, None, Some(Arc::new(fails)));
+        Arc::new(HookedDisk { inner, before, fails, reads, removals, locked, is_strict: false })
     }
 }
 
@@ -152,6 +175,10 @@ impl Disk for HookedDisk {
 
     fn remove(&self, path: &str) -> Result<()> {
         (self.before)(Call::Remove, path);
+        if self.removals.as_ref().is_some_and(|fails| fails(path)) {
+            let refused = std::io::ErrorKind::PermissionDenied.into();
+            return Err(Error::io("remove", path, refused));
+        }
         self.inner.remove(path)
     }
 

@@ -50,6 +50,7 @@ mod context_files; // mutated files of a context, operation lists; bodies of fuz
 mod context_golden; // the context's files in `golden/`
 mod context_import_resume; // imports that were cut off go on, whatever happened between
 mod context_index; // the context's index: lost, damaged, foreign, and what it costs
+mod context_left_over; // files that cannot be removed keep no context from opening, and are told
 mod context_limits; // the longest values and names, trees of any size, and what damage may cost
 mod context_machine; // random steps on a context, its readers and another store, and on their model
 mod context_merge; // merges of trees, histories and branches
@@ -127,6 +128,7 @@ mod snapshot_crash; // exports that a crash of the disk of their file ends, and 
 mod snapshot_killed; // a process that commits, collects, exports and imports is killed at any moment
 mod snapshot_retry; // snapshots saved or deleted by a process that was killed, opened, and then the power goes
 mod space; // how much disk a table takes over what is alive
+mod sparse_ends; // a chunk that a collection rewrote, damaged where an opening reads it: the store opens, reads and writes
 mod store_files; // mutated manifests, session files and appended files; bodies of fuzz targets
 mod story; // a fixed workload that touches every operation
 mod synced_to_write; // where only what was opened to write can be synced, everything that comes from elsewhere is

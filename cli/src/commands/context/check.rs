@@ -331,7 +331,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     if arguments.rebuild_index {
         // Before the one that is there is thrown away.
         expect_right(&arguments.folder)?;
-        let mut store = arguments.folder.open_to_write()?;
+        let folder = &arguments.folder;
+        let mut store = folder.open_to_write().map_err(|error| as_damage(folder, error))?;
         wheel::during("making the index again", || store.rebuild_index())?;
         store.close()?;
     }
@@ -425,13 +426,20 @@ fn walk_beside(arguments: &Folder, part: &Part) -> Result<(Store, Walk, Checked)
     Ok((store, walk, checked))
 }
 
-/// Files of another store among those of this one are damage to who checks it, as they are in a store of tables.
+/// Files of another store among those of this one are damage to who checks it, as they are in a store of tables. A check is
+/// no advice to it.
 fn as_damage(arguments: &Folder, error: Error) -> Error {
     let is_own = arguments.store.join("control").is_file();
     if error.kind() == Kind::Invalid && is_own {
         return Error::new(Kind::Corrupt, error.detail());
     }
-    error
+    match error.advice() {
+        Some(Error::CHECK_ADVICE) if is_own => {
+            error.with_advice(&advice::repair_context(&arguments.store, arguments.lower()))
+        }
+        Some(Error::CHECK_ADVICE) => error.with_advice(RESTORE_ADVICE),
+        _ => error,
+    }
 }
 
 /// What changes when a writer takes something away.

@@ -13,6 +13,7 @@ use super::paths::{self, whose};
 use super::record::{self, Tag};
 use super::sparse::{KeptRecord, Mapping, SparseFile, State};
 use crate::cache::Cache;
+use crate::context::warnings::Warnings;
 use crate::disk::open_files::{OpenFiles, Slot};
 use crate::disk::{Access, Disk, File, Mode};
 use crate::error::{Error, Kind, Result};
@@ -397,6 +398,9 @@ fn of_copy(path: &str) -> Error {
     ))
 }
 
+/// Who holds the lock of a store, and what is told of it.
+type Keeper = (Weak<dyn Any + Send + Sync>, Arc<Warnings>);
+
 /// The files of a pack that are open.
 #[derive(Debug)]
 pub(crate) struct Files {
@@ -408,7 +412,7 @@ pub(crate) struct Files {
     /// Files to remove when nobody can read them any more.
     doomed: Mutex<Vec<String>>,
     /// Who holds the store's lock: without it the folder may be another's by then.
-    keeper: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
+    keeper: Mutex<Option<Keeper>>,
 }
 
 impl Files {
@@ -457,6 +461,20 @@ impl Files {
         };
         // Whoever opens it checks it.
         self.open.get(&chunk.slot, open, |_| Ok(()))
+    }
+
+    /// Whether `error`, of `chunk`, says that of a file that a collection has made header or mapping are damaged: who
+    /// reads what is in it needs them, and an opening does not. One that is whole, and another than the control file says, is
+    /// of another copy of the store: not of that.
+    pub(crate) fn is_torn(&self, chunk: &Chunk, error: &Error) -> bool {
+        let State::Sparse(expected) = chunk.state else { return false };
+        // In a browser nobody gets at the files.
+        if error.kind() != Kind::Corrupt || cfg!(varvite_js) {
+            return error.kind() == Kind::Corrupt;
+        }
+        let Ok(Some(file)) = open_if_there(&*self.disk, &chunk.path) else { return false };
+        let found = Mapping::of_any(&*file, chunk.identity, expected);
+        found.is_ok_and(|found| found.is_none_or(|(.., is_expected)| is_expected))
     }
 
     /// Reads `chunk`, if its file is open, by the file that has its name now. Where that is none of this chunk,
@@ -516,13 +534,14 @@ impl Files {
     }
 
     /// Removes the files at `paths` once the last tree that may read them is gone, if `keeper`, who holds
-    /// the store's lock, is there still; else the next opening does.
+    /// the store's lock, is there still; else the next opening does. What stays is told to `warnings`.
     pub(crate) fn doom(
         &self,
         keeper: Weak<dyn Any + Send + Sync>,
+        warnings: &Arc<Warnings>,
         paths: impl IntoIterator<Item = String>,
     ) {
-        *lock(&self.keeper) = Some(keeper);
+        *lock(&self.keeper) = Some((keeper, Arc::clone(warnings)));
         lock(&self.doomed).extend(paths);
     }
 
@@ -535,13 +554,15 @@ impl Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        let keeper = lock(&self.keeper).take();
+        let Some((keeper, warnings)) = lock(&self.keeper).take() else { return };
         // Kept until all are removed.
-        let Some(_keeper) = keeper.and_then(|keeper| keeper.upgrade()) else { return };
+        let Some(_keeper) = keeper.upgrade() else { return };
         for path in std::mem::take(&mut *lock(&self.doomed)) {
             // A file that stays is removed when the store is next opened, unless it is another's.
-            if matches!(whose::is_others(&*self.disk, self.store, &path), Ok(false)) {
-                let _ = self.disk.remove(&path);
+            if matches!(whose::is_others(&*self.disk, self.store, &path), Ok(false))
+                && let Err(error) = self.disk.remove(&path)
+            {
+                warnings.add(whose::told_left(&path, &error));
             }
         }
     }

@@ -735,8 +735,11 @@ impl Load for Pack {
 
     fn look(&self, offset: u64, wanted: Option<&Hash>) -> Result<Option<(bool, Hash)>> {
         // What is the base of patches alone has lost its children, perhaps.
-        if !self.has_object(offset)? {
-            return Ok(None);
+        match self.has_object(offset) {
+            Ok(true) => {}
+            Err(error) if error.kind() != Kind::Corrupt => return Err(error),
+            // What is damaged is written again, too.
+            _ => return Ok(None),
         }
         // Nor is what will go as good as there.
         if self.will_go(offset) {

@@ -130,10 +130,8 @@ impl Footer {
         };
         let found = footer_sum(identity, table, &self.bytes);
         if found != self.sum {
-            return corrupt(
-                format!("a mapping with checksum {found:08x}"),
-                format!("{:08x}", self.sum),
-            );
+            let expected = format!("a mapping with checksum {:08x}", self.sum);
+            return corrupt(expected, format!("{found:08x}"));
         }
         let mut rows = Decoder::new(path, self.table.start, table);
         let (mut firsts, mut sums) = (Vec::new(), Vec::new());
@@ -272,6 +270,8 @@ impl Mapping {
         let expected = expected.and_then(|index| self.sums.get(index as usize).copied());
         if found != right || expected != Some(found) {
             let expected = expected.unwrap_or(right);
+            // That of its bytes, unless that number itself is damaged.
+            let found = if right == expected { found } else { right };
             return Err(start.corrupt(
                 format_args!("a page of the mapping with checksum {expected:08x}"),
                 format_args!("{found:08x}"),

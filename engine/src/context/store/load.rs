@@ -103,7 +103,7 @@ impl Store {
         let last_commit = self.control.last_commit;
         let mut sequence = 0;
         if last_commit != 0 {
-            sequence = self.commit_at(last_commit)?.1.sequence.saturating_add(1);
+            sequence = self.next_sequence(last_commit)?;
         }
         let branches = order::map(self.control.branches.iter().cloned());
         *self.state() = State { branches, last_commit, sequence };
@@ -155,9 +155,25 @@ impl Store {
         let newest = chunks.iter().rev().take(self.pack.files.at_once());
         // The lower folder may be missing, or slow: it is for those who read what is there.
         for chunk in newest.filter(|chunk| chunk.has_file() && !chunk.is_lower()) {
-            self.pack.files.get(chunk)?;
+            match self.pack.files.get(chunk) {
+                // Who reads what is in it says so.
+                Err(error) if self.pack.files.is_torn(chunk, &error) => {}
+                opened => drop(opened?),
+            }
         }
         Ok(())
+    }
+
+    /// The number of the commit after the one at `last`, the newest before the checkpoint.
+    fn next_sequence(&self, last: u64) -> Result<u64> {
+        let Horizon { commit, sequence, .. } = self.control.horizon;
+        match self.commit_at(last) {
+            // How many there are from the horizon's on nobody can say, but two if it is another.
+            Err(_) if commit != 0 && last >= commit && self.pack.is_torn(last) => {
+                Ok(sequence.saturating_add(1 + u64::from(last != commit)))
+            }
+            read => Ok(read?.1.sequence.saturating_add(1)),
+        }
     }
 
     /// `Invalid` when the pack has no batch that ends at `place`, `Corrupt` when it is damaged there.
@@ -193,6 +209,7 @@ impl Store {
             Err(error) if !is_damage(&error) && error.kind() != Kind::Collected => {
                 return Err(error);
             }
+            Err(_) if self.pack.is_torn(commit) => return Ok(()),
             _ => {}
         }
         let expected = format!("a commit of sequence {sequence} at logical offset {commit}");
@@ -386,20 +403,22 @@ impl Store {
         self.disk.sync_directory("")
     }
 
-    /// Removes files in work, chunks that were never finished, and those of before a clearing. All that
-    /// has a batch was read.
+    /// Removes files in work, chunks that were never finished, and those of before a clearing, as far as it can: nothing
+    /// needs their room. All that has a batch was read.
     fn remove_leftovers(&self) -> Result<()> {
         let is_own = |name: &str| {
             paths::is_replaced(name) && !self.is_anothers(&format!("{name}{}", replace::SUFFIX))
         };
-        replace::remove_leftovers(&*self.disk, "", is_own)?;
+        for name in replace::leftovers(&*self.disk, "", is_own)? {
+            self.remove_left(&name);
+        }
         let (first, last) = (self.control.chunks[0].number, self.end.place.chunk);
         let names = self.disk.list("")?;
         for name in &names {
             if name == paths::HALF_MADE {
                 // Of a removal that was cut off before it began: the store is whole, and it would say that it is not
                 // should `control` be lost.
-                self.disk.remove(name)?;
+                self.remove_left(name);
             }
             if paths::is_evicted_hashes(name) {
                 // Of a process that died while it made the file. It means nothing to anybody.
@@ -421,7 +440,7 @@ impl Store {
             };
             match is_others {
                 Ok(false) => match self.is_of_copy((epoch, number, generation)) {
-                    Ok(false) => self.disk.remove(name)?,
+                    Ok(false) => self.remove_left(name),
                     Ok(true) => match whose::set_aside(&*self.disk, name) {
                         Ok(aside) => {
                             self.disk.sync_directory("")?;
@@ -439,8 +458,16 @@ impl Store {
         Ok(())
     }
 
+    /// Removes what nothing needs, or tells why it stays: that is in nobody's way.
+    fn remove_left(&self, name: &str) {
+        match self.disk.remove(name) {
+            Err(error) if error.kind() != Kind::Missing => self.tell_left(name, &error),
+            _ => {}
+        }
+    }
+
     fn tell_left(&self, name: &str, error: &Error) {
-        lock(&self.index).warn(format!("{name} is left over: {error}"));
+        self.warnings.add(whose::told_left(name, error));
     }
 
     /// Whether the whole chunk that has this place, and is not needed, is another than the control file says that there was.

@@ -662,7 +662,7 @@ impl Store {
             let _ = index.start_again(self.nothing()).and_then(|()| index.reach_end(self.place()));
         }
         let keeper: Arc<dyn Any + Send + Sync> = tip;
-        old.files.doom(Arc::downgrade(&keeper), going);
+        old.files.doom(Arc::downgrade(&keeper), &self.warnings, going);
         Ok(())
     }
 

@@ -56,7 +56,16 @@ impl<'a> Barrier<'a> {
 
     /// Whether the object at `offset` may be referred to, which then stays, and is no worse than another.
     pub(crate) fn allows(&self, offset: u64) -> Result<bool> {
-        Ok(!(self.is_archive && self.pack.is_only_below(offset)) && self.is_there(offset, true)?)
+        Ok(!(self.is_archive && self.pack.is_only_below(offset)) && self.is_seen(offset, true)?)
+    }
+
+    /// The same as [`Barrier::is_there`], but that what is in a damaged chunk is not: where something else will do it is
+    /// written again.
+    fn is_seen(&self, offset: u64, is_object: bool) -> Result<bool> {
+        match self.is_there(offset, is_object) {
+            Err(error) if error.kind() == Kind::Corrupt => Ok(false),
+            is_there => is_there,
+        }
     }
 
     /// Whether the record at `offset` is there, as an object or at least for its bytes, and then stays.
@@ -79,7 +88,7 @@ impl<'a> Barrier<'a> {
     /// Whether a patch may be of the record at `offset`, which then stays for its bytes at least: a collection may have done
     /// away with it where what was a patch of it stays.
     pub(crate) fn allows_base(&self, offset: u64) -> Result<bool> {
-        self.is_there(offset, false)
+        self.is_seen(offset, false)
     }
 
     /// `Collected` unless the object at `offset` may be referred to.

@@ -189,7 +189,10 @@ impl Rewriting {
         let first = later.pop().expect("a chunk to be rewritten");
         let (epoch, number) = (first.epoch, first.number);
         let mut path = paths::sparse_chunk(epoch, number, generation);
-        while whose::is_others(disk, pack.store, &path)? {
+        // What cannot be removed keeps its name, too.
+        while whose::is_others(disk, pack.store, &path)?
+            || disk.exists(&path)? && disk.remove(&path).is_err()
+        {
             generation += 1;
             path = paths::sparse_chunk(epoch, number, generation);
         }

@@ -35,6 +35,14 @@ impl Pack {
         })
     }
 
+    /// Whether nobody can say where the record of `offset` is, since the file that a collection has made of its chunk is
+    /// damaged.
+    pub(crate) fn is_torn(&self, offset: u64) -> bool {
+        let Some(chunk) = self.chunk(offset) else { return false };
+        let error = self.has_record(offset).err();
+        error.is_some_and(|error| self.files.is_torn(&chunk, &error))
+    }
+
     /// Does `read` with a record, and again where another that it is a patch of is no more: a collection that did away with
     /// that has first written the one without it. Until chunks are what they were when it began.
     pub(super) fn beside_merges<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {

@@ -89,6 +89,11 @@ pub(crate) fn told_aside(path: &str, aside: &str) -> String {
     )
 }
 
+/// What is told of a file that nothing needs, and that is there still, as `error` says.
+pub(crate) fn told_left(path: &str, error: &Error) -> String {
+    format!("{path}, which nothing needs, stays until it can be removed: {error}")
+}
+
 /// What is told of a file that stays.
 pub(crate) fn told(disk: &dyn Disk, path: &str) -> String {
     let root = disk.root();

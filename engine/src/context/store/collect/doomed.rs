@@ -40,8 +40,10 @@ impl Tip {
             }
             writer.check_lock()?;
             // A file that stays is removed when the store is next opened.
-            if writer.removal.as_mut().is_none_or(PiecewiseRemoval::go_on) {
-                writer.removal = None;
+            if let Some(done) = writer.removal.take_if(PiecewiseRemoval::go_on)
+                && let Some(error) = done.failure()
+            {
+                self.warnings.add(whose::told_left(done.path(), error));
             }
             spent += PIECE;
         }
@@ -61,9 +63,14 @@ impl Tip {
             return Ok(true);
         }
         let mut is_of_copy = None;
-        quietly(|| is_of_copy = chunk.is_of_copy(&*self.disk, self.store).ok());
-        if is_of_copy != Some(true) {
-            return Ok(is_of_copy.is_none());
+        quietly(|| is_of_copy = Some(chunk.is_of_copy(&*self.disk, self.store)));
+        match is_of_copy {
+            Some(Ok(true)) => {}
+            Some(Ok(false)) => return Ok(false),
+            unknown => {
+                self.tell_unknown(&chunk.path, unknown);
+                return Ok(true);
+            }
         }
         writer.check_lock()?;
         let mut aside = None;
@@ -86,11 +93,20 @@ impl Tip {
     /// the next opening.
     pub(in crate::context::store) fn may_remove(&self, disk: &dyn Disk, chunk: &Chunk) -> bool {
         let mut is_others = None;
-        quietly(|| is_others = whose::is_others(disk, self.store, &chunk.path).ok());
-        if is_others == Some(true) {
-            self.warnings.add(whose::told(disk, &chunk.path));
+        quietly(|| is_others = Some(whose::is_others(disk, self.store, &chunk.path)));
+        match is_others {
+            Some(Ok(true)) => self.warnings.add(whose::told(disk, &chunk.path)),
+            Some(Ok(false)) => return true,
+            unknown => self.tell_unknown(&chunk.path, unknown),
         }
-        is_others == Some(false)
+        false
+    }
+
+    /// Tells why it is not known whose the file at `path` is: it stays.
+    fn tell_unknown(&self, path: &str, looked: Option<Result<bool>>) {
+        if let Some(Err(error)) = looked {
+            self.warnings.add(whose::told_left(path, &error));
+        }
     }
 }
 
