@@ -83,6 +83,8 @@ pub struct World {
     pins: BTreeSet<CommitHash>,
     /// How many of the commits are older than where history begins.
     kept_before: usize,
+    /// A collection was cancelled as it took away, and none has ended since.
+    is_unfinished: bool,
     /// A clearing has left more files than an opening opens: the next one removes those that trees and readers
     /// of before have not open.
     cleared_many: bool,
@@ -145,6 +147,7 @@ impl World {
             keeping: None,
             pins: BTreeSet::new(),
             kept_before: 0,
+            is_unfinished: false,
             cleared_many: false,
             files: Vec::new(),
             is_twice: false,

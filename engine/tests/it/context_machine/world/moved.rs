@@ -31,6 +31,7 @@ impl World {
                 return;
             }
             while self.store().collect_step(1 << 20).unwrap() {}
+            self.is_unfinished = false;
             self.count("a collection ended");
             return self.note_horizon();
         }
@@ -113,7 +114,7 @@ impl World {
         };
         assert_eq!(attached, missing.len() as u64, "the store has no more of so many");
         self.below.extend(missing);
-        self.kept_before = 0;
+        (self.kept_before, self.is_unfinished) = (0, false);
         if self.held.commits.len() < self.held.ever.len() {
             self.held.commits.clone_from(&self.held.ever);
             // As a collection's horizon: durable, with all before it.

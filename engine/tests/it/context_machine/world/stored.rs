@@ -120,7 +120,7 @@ impl World {
         self.life += 1;
         self.held = Held::default();
         self.history.clear();
-        (self.keeping, self.kept_before) = (None, 0);
+        (self.keeping, self.kept_before, self.is_unfinished) = (None, 0, false);
         self.below.clear();
         self.places.clear();
         self.pins.clear();
