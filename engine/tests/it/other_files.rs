@@ -650,6 +650,15 @@ fn what_is_damaged_and_in_the_way_is_told_with_its_folder() {
     let text = error.to_string();
     assert!(text.contains("all of that chunk is in the lower folder"), "{text}");
     assert!(!text.contains("set it aside, or remove it where"), "{text}");
+    // Where that is damaged as well the file in the way may be all that is left of some records.
+    let below = lower.bytes(name).unwrap();
+    let mut bytes = below.clone();
+    bytes[150] ^= 1;
+    put(&lower, name, &bytes);
+    let text = store.unarchive(u64::MAX).unwrap_err().to_string();
+    assert!(text.contains("keep it: that chunk is not whole in the lower folder"), "{text}");
+    assert!(!text.contains("remove it"), "{text}");
+    put(&lower, name, &below);
     upper.remove(name).unwrap();
     // Those behind it have come back before.
     assert_eq!(store.unarchive(u64::MAX).unwrap(), 2);
