@@ -693,7 +693,7 @@ fn a_reader_keeps_what_it_was_told_when_it_takes_a_newer_index() {
     let disk = Arc::clone(&upper) as Arc<dyn Disk>;
     let mut reader = Store::open_read_only(disk, small.clone()).unwrap();
     assert!(reader.warnings().concat().contains(name), "{:?}", reader.warnings());
-    let mut store = open(&upper, small).unwrap();
+    let mut store = open(&upper, small.clone()).unwrap();
     for block in 6..12 {
         commits.push(commit(&mut store, commits.last(), block).unwrap());
     }
@@ -703,6 +703,14 @@ fn a_reader_keeps_what_it_was_told_when_it_takes_a_newer_index() {
         assert!(reader.exists(commits.last().unwrap()).unwrap());
         assert!(reader.warnings().concat().contains(name), "{:?}", reader.warnings());
     }
+    // Nor does it forget where all files are others.
+    upper.remove(name).unwrap();
+    let mut store = open(&upper, small.clone()).unwrap();
+    collect(&mut store, commits.last().unwrap()).unwrap();
+    store.close().unwrap();
+    reader.reload().unwrap();
+    assert!(!reader.exists(&commits[0]).unwrap());
+    assert!(reader.warnings().concat().contains(name), "{:?}", reader.warnings());
 }
 
 /// A store that was made for what came to nothing is taken back without what somebody else has put beside it.
