@@ -546,3 +546,35 @@ fn sparse_files(disk: &SimDisk) -> Vec<String> {
     let names = disk.list("").unwrap();
     names.into_iter().filter(|name| name.matches('-').count() == 2).collect()
 }
+
+/// A record is a patch of another that a collection kept for its bytes alone, and where that is the mapping is damaged by now:
+/// the next patch is of the record.
+#[test]
+fn a_damaged_mapping_of_what_a_record_is_a_patch_of_fails_no_commit() {
+    for index in [Index::Minimal, Index::Always] {
+        let sim = SimDisk::new(3);
+        let small = Options { objects_bytes: 0, pages_bytes: 0, ..options(index) };
+        let mut store = Store::create(Arc::clone(&sim) as Arc<dyn Disk>, small.clone()).unwrap();
+        let mut tree = store.empty_tree();
+        for name in 0..60 {
+            tree.add(&["wide", &format!("name-{name}")], b"1").unwrap();
+        }
+        let first = put(&mut store, &mut tree, None, 0);
+        store.begin_chunk().unwrap();
+        tree.add(&["wide", "name-7"], b"2").unwrap();
+        let second = put(&mut store, &mut tree, Some(first), 1);
+        store.collect(&second).unwrap();
+        finish(&mut store).unwrap();
+        store.close().unwrap();
+        let mut store = Store::open(Arc::clone(&sim) as Arc<dyn Disk>, small).unwrap();
+        let mut tree = store.checkout(&second).unwrap();
+        tree.add(&["wide", "name-8"], b"3").unwrap();
+        let name = "0000-000000-1.pack";
+        let mut bytes = sim.bytes(name).unwrap();
+        let page = bytes.len() - bytes.len() % 4096 - 4096;
+        bytes[page + 40] ^= 1;
+        sim.damage(name, bytes).unwrap();
+        let third = store.commit(&mut tree, &CommitInfo::new(&[second], 2, "me", "own"));
+        assert!(store.exists(&third.unwrap()).unwrap());
+    }
+}

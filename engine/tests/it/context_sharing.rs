@@ -141,6 +141,38 @@ fn what_commits_hold_is_told_chunk_by_chunk() {
     }
 }
 
+/// When only bases of patches are left to count, none of which says that somebody wants it.
+#[test]
+fn a_commit_that_goes_while_only_bases_are_left_ends_the_count() {
+    let mut store = Store::create(MemoryDisk::seeded(1), Options::default()).unwrap();
+    let mut tree = store.empty_tree();
+    let commit = |store: &mut Store, tree: &mut Tree, change: &dyn Fn(&mut Tree)| {
+        change(tree);
+        let made = store.commit(tree, &CommitInfo::default()).unwrap();
+        store.begin_chunk().unwrap();
+        made
+    };
+    commit(&mut store, &mut tree, &|tree| {
+        for name in 0..60 {
+            tree.add(&["wide", &format!("name-{name}")], b"1").unwrap();
+        }
+    });
+    let patched = commit(&mut store, &mut tree, &|tree| {
+        tree.add(&["wide", "name-7"], b"2").unwrap();
+    });
+    let last = commit(&mut store, &mut tree, &|tree| {
+        tree.remove(&["wide"]).unwrap();
+        tree.add(&["other"], b"3").unwrap();
+    });
+    let all = counted(&store, &[patched], 1).counted();
+    let mut sharing = store.sharing(&[patched]).unwrap();
+    assert!(sharing.step(&store, all - 1).unwrap());
+    assert_eq!(sharing.waiting(), 1);
+    store.collect(&last).unwrap();
+    while store.collect_step(1_000).unwrap() {}
+    assert_eq!(sharing.step(&store, 1).unwrap_err().kind(), Kind::Collected);
+}
+
 #[test]
 fn the_same_commit_twice_shares_everything_and_too_many_are_refused() {
     let (store, commits) = history(9, 2);

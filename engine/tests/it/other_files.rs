@@ -650,6 +650,15 @@ fn what_is_damaged_and_in_the_way_is_told_with_its_folder() {
     let text = error.to_string();
     assert!(text.contains("all of that chunk is in the lower folder"), "{text}");
     assert!(!text.contains("set it aside, or remove it where"), "{text}");
+    // Where that is damaged as well the file in the way may be all that is left of some records.
+    let below = lower.bytes(name).unwrap();
+    let mut bytes = below.clone();
+    bytes[150] ^= 1;
+    put(&lower, name, &bytes);
+    let text = store.unarchive(u64::MAX).unwrap_err().to_string();
+    assert!(text.contains("keep it: that chunk is not whole in the lower folder"), "{text}");
+    assert!(!text.contains("remove it"), "{text}");
+    put(&lower, name, &below);
     upper.remove(name).unwrap();
     // Those behind it have come back before.
     assert_eq!(store.unarchive(u64::MAX).unwrap(), 2);
@@ -684,7 +693,7 @@ fn a_reader_keeps_what_it_was_told_when_it_takes_a_newer_index() {
     let disk = Arc::clone(&upper) as Arc<dyn Disk>;
     let mut reader = Store::open_read_only(disk, small.clone()).unwrap();
     assert!(reader.warnings().concat().contains(name), "{:?}", reader.warnings());
-    let mut store = open(&upper, small).unwrap();
+    let mut store = open(&upper, small.clone()).unwrap();
     for block in 6..12 {
         commits.push(commit(&mut store, commits.last(), block).unwrap());
     }
@@ -694,6 +703,14 @@ fn a_reader_keeps_what_it_was_told_when_it_takes_a_newer_index() {
         assert!(reader.exists(commits.last().unwrap()).unwrap());
         assert!(reader.warnings().concat().contains(name), "{:?}", reader.warnings());
     }
+    // Nor does it forget where all files are others.
+    upper.remove(name).unwrap();
+    let mut store = open(&upper, small.clone()).unwrap();
+    collect(&mut store, commits.last().unwrap()).unwrap();
+    store.close().unwrap();
+    reader.reload().unwrap();
+    assert!(!reader.exists(&commits[0]).unwrap());
+    assert!(reader.warnings().concat().contains(name), "{:?}", reader.warnings());
 }
 
 /// A store that was made for what came to nothing is taken back without what somebody else has put beside it.

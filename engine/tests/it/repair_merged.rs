@@ -7,10 +7,12 @@ use std::sync::Arc;
 use varvite::context::{CommitHash, Index, RepairedContext, Store};
 use varvite::disk::Disk;
 use varvite::disk::sim::{Crash, SimDisk};
+use varvite::{Kind, Result};
 
 use crate::collect_merged::{change, finish, options, put, store_on};
 use crate::context_archive::packs;
 use crate::context_repair::{flipped, repair, with};
+use crate::hooked_disk::HookedDisk;
 use crate::random::Random;
 
 /// The first commit that stays.
@@ -160,4 +162,124 @@ fn a_damaged_end_of_a_sparse_chunk_hides_no_chunk_behind_it() {
             assert!(lost.is_empty(), "{seed}, {name}: {lost:?}, {found:?}");
         }
     }
+}
+
+/// A store and a copy of it that went on by itself within a chunk, whose part of that chunk a collection has left. Their chunks
+/// of that number end at different places.
+fn parted() -> (Arc<SimDisk>, Vec<CommitHash>, String, Vec<u8>) {
+    let (first, mut random) = (SimDisk::new(1), Random::new(80));
+    let disk = Arc::clone(&first) as Arc<dyn Disk>;
+    let (mut store, mut commits) = store_on(disk, options(Index::Minimal), &mut random);
+    store.begin_chunk().unwrap();
+    let mut tree = store.checkout(&commits[119]).unwrap();
+    change(&mut tree, &mut random, 2);
+    commits.push(put(&mut store, &mut tree, Some(commits[119]), 200));
+    store.close().unwrap();
+    let last = packs(&first).pop().unwrap();
+    let copy = first.crash(Crash::Process);
+    let mut others = commits.clone();
+    for (disk, commits, length) in [(&first, &mut commits, 9), (&copy, &mut others, 6)] {
+        let disk = Arc::clone(disk) as Arc<dyn Disk>;
+        let mut store = Store::open(disk, options(Index::Minimal)).unwrap();
+        for date in 0..length + 3 {
+            if date == length {
+                store.begin_chunk().unwrap();
+            }
+            let parent = commits.last().copied();
+            let mut tree = store.checkout(&parent.unwrap()).unwrap();
+            change(&mut tree, &mut random, 3);
+            commits.push(put(
+                &mut store,
+                &mut tree,
+                parent,
+                1000 * i64::from(length) + date as i64,
+            ));
+        }
+        if length == 6 {
+            store.collect(commits.last().unwrap()).unwrap();
+            finish(&mut store).unwrap();
+        }
+        store.close().unwrap();
+    }
+    let name = last.replace(".pack", "-1.pack");
+    let bytes = copy.bytes(&name).unwrap();
+    (first, commits, name, bytes)
+}
+
+#[test]
+fn what_a_copy_has_left_of_a_chunk_hides_nothing_of_the_own() {
+    let (disk, commits, name, bytes) = parted();
+    let beside = with(&disk, &name, Some(bytes));
+    let mut images = damaged(&beside, &name);
+    images.push(Arc::clone(&beside));
+    for (number, image) in images.into_iter().enumerate() {
+        for image in [with(&image, "control", None), image] {
+            let (kept, found) = kept(&image, None, &commits);
+            let what = format!("{number}: {found:?}");
+            assert_eq!(
+                (kept.len(), found.commits),
+                (commits.len(), commits.len() as u64),
+                "{what}"
+            );
+            assert!(found.lost.is_empty(), "{what}");
+        }
+    }
+}
+
+/// What only the store's own folder has is found in either case, where its mapping is damaged as well.
+#[test]
+fn a_lower_folder_costs_nothing_that_is_found_without_it() {
+    for (seed, collections) in [(80, &[FIRST][..]), (81, &[60, 80, FIRST])] {
+        let Both { upper, lower, commits } = both(Index::Minimal, seed, collections);
+        let blind = with(&upper, "control", None);
+        for name in sparse(&upper) {
+            let bytes = upper.bytes(&name).unwrap();
+            let start = bytes.len() - bytes.len() % 4096 - 4096;
+            let image = flipped(&blind, &name, start + 40);
+            let alone = kept(&image, None, &commits).0;
+            for gone in packs(&lower) {
+                let lower = with(&lower, &gone, None);
+                let (kept, found) = kept(&image, Some(&lower), &commits);
+                let lost = alone.difference(&kept).count();
+                assert_eq!(lost, 0, "{seed}, {name}, {gone}: {found:?}");
+            }
+        }
+    }
+}
+
+/// Whole chunks below of which the store's own folder has all that is needed.
+#[test]
+fn what_nobody_needs_of_a_chunk_below_ends_no_repair_and_is_no_damage() {
+    let Both { upper, lower, .. } = both(Index::Minimal, 80, &[FIRST]);
+    let told = |lower: Arc<dyn Disk>| -> Result<RepairedContext> {
+        let source = Arc::clone(&upper) as Arc<dyn Disk>;
+        let target = SimDisk::new(77) as Arc<dyn Disk>;
+        Store::repair(&source, Some(&lower), &target, &mut |_, _| Ok(()))
+    };
+    for name in packs(&lower) {
+        let length = lower.bytes(&name).unwrap().len();
+        for part in 0..4 {
+            // The beginning, the end, or what is between.
+            let place = [0, 120, length / 2, length - 20][part];
+            let (failing, inner) = (name.clone(), Arc::clone(&lower) as Arc<dyn Disk>);
+            let disk = HookedDisk::failing_reads(inner, move |path, offset, bytes| {
+                path == failing && (offset..offset + bytes as u64).contains(&(place as u64))
+            });
+            let found = told(disk);
+            assert!(found.as_ref().is_ok_and(|it| it.is_whole()), "{name}, {place}: {found:?}");
+            let found = told(flipped(&lower, &name, place)).unwrap();
+            assert!(found.is_whole(), "{name}, {place}: {found:?}");
+        }
+    }
+    // What is needed is asked for.
+    let name = sparse(&upper).swap_remove(0);
+    let upper = flipped(&upper, &name, 400) as Arc<dyn Disk>;
+    let below = Arc::clone(&lower) as Arc<dyn Disk>;
+    let ends = lower.crash(Crash::Process);
+    let disk = HookedDisk::failing_reads(below, move |path, offset, _| {
+        (200..ends.bytes(path).unwrap().len() as u64 - 200).contains(&offset)
+    }) as Arc<dyn Disk>;
+    let target = SimDisk::new(77) as Arc<dyn Disk>;
+    let outcome = Store::repair(&upper, Some(&disk), &target, &mut |_, _| Ok(()));
+    assert!(outcome.is_err_and(|error| error.kind() == Kind::Io));
 }

@@ -328,9 +328,10 @@ impl<'a> Batch<'a> {
         let Some(from) = node.base.filter(|_| node.weight() > SMALL) else { return Ok(None) };
         let mut since = Self::since(node, from, from.under != 0);
         // What the record is a patch of may be no more, though the record is. Asked only where it is wanted: then it stays.
+        // Where damage lets nobody know, the record is there still.
         if since == Some(Since::Base)
             && let Some(barrier) = self.barrier
-            && !barrier.allows_base(from.under)?
+            && !barrier.allows_base(from.under).unwrap_or(false)
         {
             since = Self::since(node, from, false);
         }

@@ -126,10 +126,7 @@ pub(crate) fn copy(
         let error = match error.kind() {
             Kind::Corrupt if is_own_and_damaged(&**disk, to, files.store())? => {
                 match files.lower().filter(|_| from.is_lower()) {
-                    Some(below) => error.advised(&format!(
-                        "remove it, or set it aside: all of that chunk is in the lower folder {}",
-                        below.root()
-                    )),
+                    Some(below) => damaged_above(error, files, from, below.root()),
                     None => left_damaged(error, root),
                 }
             }
@@ -454,6 +451,20 @@ pub(crate) fn expect_last(disk: &dyn Disk, control: &Control, cache: &Cache) -> 
              give the folder that has the chunks of this store"
         )),
         _ => error.context(format_args!("the lower folder {root}")),
+    })
+}
+
+/// Of a damaged file above in the way of `from`, which comes back from the lower folder `root`.
+fn damaged_above(error: Error, files: &Files, from: &Arc<Chunk>, root: &str) -> Error {
+    let is_whole = files.get(from).and_then(|source| scan(&*source, from, |_, _| Ok(())));
+    error.advised(&match is_whole {
+        Ok(()) => {
+            format!("remove it, or set it aside: all of that chunk is in the lower folder {root}")
+        }
+        // Each of the two may have what the other lacks.
+        Err(_) => format!(
+            "keep it: that chunk is not whole in the lower folder {root} either; {DAMAGE_ADVICE}"
+        ),
     })
 }
 

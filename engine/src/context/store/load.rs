@@ -742,7 +742,11 @@ impl Store {
     fn read_afresh(&mut self) -> Result<()> {
         let control = read_control(&*self.disk)?;
         let (cache, disk) = (Arc::clone(self.pack.cache()), Arc::clone(&self.disk));
-        let fresh = Self::open_through(cache, disk, self.options.clone(), control, None)?;
+        let mut fresh = Self::open_through(cache, disk, self.options.clone(), control, None)?;
+        // What this handle was told stays told.
+        fresh.warnings.all().into_iter().for_each(|warning| self.warnings.add(warning));
+        lock(&fresh.index).warnings = Arc::clone(&self.warnings);
+        fresh.warnings = Arc::clone(&self.warnings);
         let readers = std::mem::take(&mut self.readers);
         *self = fresh;
         self.readers = readers;

@@ -4,6 +4,7 @@
 //! that only says where chunks begin, which commits count, and what branches and pins there were.
 
 mod below;
+mod parted;
 mod place;
 mod settle;
 
@@ -85,6 +86,8 @@ pub(super) struct Wreck {
     has_older_control: bool,
     pub(super) pack: Arc<Pack>,
     pieces: Vec<Piece>,
+    /// Whole chunks of which a collection has left all that is needed: read only where that is damaged.
+    unread: BTreeSet<u64>,
     /// The last logical offset at which something is not as it was written.
     last_damage: Option<u64>,
     damage: BTreeSet<String>,
@@ -189,6 +192,7 @@ impl Wreck {
             has_older_control: false,
             pack: Arc::new(pack_over(nothing, store, epoch)),
             pieces: Vec::new(),
+            unread: BTreeSet::new(),
             last_damage: None,
             damage,
             missing: BTreeSet::new(),
@@ -233,7 +237,12 @@ impl Wreck {
                     continue;
                 }
                 let path = path_of(*chunk);
-                if let Whose::Store(store) = whose(disk, &path, kind_of(chunk.2))?
+                let whose = match whose(disk, &path, kind_of(chunk.2)) {
+                    // Whoever needs it meets that again.
+                    Err(error) if !is_above && error.kind() == Kind::Io => Whose::Damaged,
+                    whose => whose?,
+                };
+                if let Whose::Store(store) = whose
                     && store != self.store
                 {
                     self.tell(format!(
@@ -318,7 +327,8 @@ impl Wreck {
             let above = chunk.above.as_ref().filter(|above| {
                 last.replace(Arc::clone(above)).is_none_or(|last| last.path != above.path)
             });
-            for chunk in [Some(&chunk), above].into_iter().flatten() {
+            let is_read = chunk.above.is_none() || !self.unread.contains(&chunk.number);
+            for chunk in [Some(&chunk).filter(|_| is_read), above].into_iter().flatten() {
                 if let Err(error) = self.records_of(chunk, &mut records) {
                     if !is_loss(&error) {
                         return Err(error);
@@ -341,7 +351,8 @@ impl Wreck {
                 let found = match reader.named(&self.pack, offset) {
                     Ok((Tag::Commit, _)) if is_object => commit_at(&self.pack, offset),
                     Ok(_) => continue,
-                    Err(error) => Err(error),
+                    // The whole chunk may have it, of which not all is read.
+                    Err(error) => commit_at(&self.pack, offset).map_err(|_| error),
                 };
                 match found {
                     Ok(found) => drop(into.commits.insert(offset, found)),
@@ -424,7 +435,8 @@ impl Wreck {
         let known = self.control.as_ref().map_or(0, Control::reaches);
         let is_hit = self.last_damage.is_some_and(|last| last >= known);
         let end = |piece: &Piece| piece.row.base + piece.row.length;
-        let lacks = self.pieces.iter().any(|piece| piece.lacks() && end(piece) > known);
+        let is_read = |piece: &Piece| !piece.lacks() && !self.unread.contains(&piece.row.number);
+        let lacks = self.pieces.iter().any(|piece| !is_read(piece) && end(piece) > known);
         let begins = self.pieces.first().is_some_and(|first| first.row.number > 0) && known == 0;
         let is_short = self.pieces.last().is_some_and(|last| end(last) < known);
         (known, is_hit || lacks || begins || is_short)

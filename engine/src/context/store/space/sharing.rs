@@ -43,6 +43,7 @@ pub struct SharedChunk {
 
 /// A count of what commits share, from the newest piece to the oldest. See [`Store::sharing`].
 pub struct Sharing {
+    commits: Vec<CommitHash>,
     /// Offset of a piece, the commits that hold it, and those that only need its bytes, for a patch of it.
     waiting: BinaryHeap<(u64, u32, u32)>,
     parts: BTreeMap<u32, (u64, u64)>,
@@ -96,16 +97,17 @@ impl Store {
             let (_, body) = self.commit_at(self.commit_offset(commit)?)?;
             waiting.push((body.root, 1 << place, 0));
         }
-        Ok(Sharing { waiting, parts: BTreeMap::new(), chunks: Vec::new(), counted: 0 })
+        let (commits, parts, chunks) = (commits.to_vec(), BTreeMap::new(), Vec::new());
+        Ok(Sharing { commits, waiting, parts, chunks, counted: 0 })
     }
 }
 
 impl Sharing {
     /// Counts up to `pieces` more. Each costs a read of its whole record, a value's as well; that of a directory's
     /// piece is read once more for its children, with the records that it is a patch of. Returns whether some are left.
-    /// Of what a collection writes anew meanwhile that counts which was met first.
-    /// `store` is the one that began it; after an error, as when a collection has taken one of the commits, it is to be
-    /// begun anew.
+    /// What a collection writes anew meanwhile counts as it was when it was met, so what such a record has taken over of
+    /// others may be in no part. `store` is the one that began it; after an error, as when a collection has taken one of the
+    /// commits, it is to be begun anew.
     pub fn step(&mut self, store: &Store, pieces: u64) -> Result<bool> {
         let mut found = Vec::new();
         for _ in 0..pieces {
@@ -120,7 +122,13 @@ impl Sharing {
             });
             let (length, tag, base) = match counted {
                 // What was a patch of it was written without it since it was met.
-                Err(error) if error.kind() == Kind::Collected && holders == 0 => continue,
+                Err(error)
+                    if error.kind() == Kind::Collected
+                        && holders == 0
+                        && self.are_there(store, needed)? =>
+                {
+                    continue;
+                }
                 counted => counted?,
             };
             let part = self.parts.entry(holders | needed).or_default();
@@ -137,6 +145,16 @@ impl Sharing {
             }
         }
         Ok(!self.waiting.is_empty())
+    }
+
+    /// Whether all of these commits are there still.
+    fn are_there(&self, store: &Store, commits: u32) -> Result<bool> {
+        for (place, commit) in self.commits.iter().enumerate() {
+            if commits >> place & 1 == 1 && !store.exists(commit)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Counts a piece that is older than all before it for its chunk.

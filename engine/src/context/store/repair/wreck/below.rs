@@ -58,7 +58,7 @@ impl Wreck {
     }
 
     /// Whether a whole chunk is as it was written.
-    pub(super) fn is_sound(&self, disk: &Arc<dyn Disk>, number: u64) -> Result<bool> {
+    pub(super) fn is_sound(&self, disk: &dyn Disk, number: u64) -> Result<bool> {
         let file = disk.open(&paths::chunk(self.epoch, number), Mode::Read, Access::Buffered)?;
         let identity = paths::chunk_identity(self.store, self.epoch, number);
         Ok(append::remnants(&*file, identity, |_| ())?.is_none())
@@ -101,11 +101,11 @@ impl Wreck {
         let number = piece.row.number;
         let chain = self.chain(disk, number, known.map_or(piece.row.length, |row| row.length))?;
         let is_right = known.map_or(chain.is_some(), |row| chain == Some(row.chain));
-        if is_right && self.is_sound(disk, number)? {
+        if is_right && self.is_sound(&**disk, number)? {
             return Ok(None);
         }
         let path = paths::sparse_chunk(self.epoch, number, generation);
-        let found = match read_all(&self.source, &path) {
+        let found = match read_all(&*self.source, &path) {
             Err(error) if is_loss(&error) => return Ok(None),
             found => found?,
         };
@@ -118,7 +118,7 @@ impl Wreck {
         let length = known.map_or(length, |row| row.length);
         let identity = paths::sparse_identity(self.store, self.epoch, number, generation);
         let whole = paths::chunk(self.epoch, number);
-        let bytes = read_all(disk, &whole)?;
+        let bytes = read_all(&**disk, &whole)?;
         let mut mended = Mended::of(&self.source, &path, bytes.len() as u64);
         let mut count = 0_u64;
         let within = base..base.saturating_add(length);
@@ -165,7 +165,7 @@ impl Wreck {
 }
 
 /// All bytes of a file.
-fn read_all(disk: &Arc<dyn Disk>, path: &str) -> Result<Vec<u8>> {
+pub(super) fn read_all(disk: &dyn Disk, path: &str) -> Result<Vec<u8>> {
     let file = disk.open(path, Mode::Read, Access::Buffered)?;
     let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
     file.read_exact_at(0, &mut bytes)?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::parted::SparseBytes;
 use super::{Candidates, Piece, Wreck, is_loss, kind_of, path_of};
 use crate::cache::PAGE;
 use crate::context::files::chunk::{Opening, Seal};
@@ -30,7 +31,7 @@ impl Wreck {
         scratch: &Arc<dyn Disk>,
     ) -> Result<Option<Piece>> {
         if let Some(mut piece) = self.whole_of(number, row, found, later, gathered)? {
-            piece.above = self.beside(&piece, row, found, gathered, scratch)?;
+            piece.above = self.beside((&piece, later), row, found, gathered, scratch)?;
             return Ok(Some(piece));
         }
         let why = row.map(|row| self.lost(&row));
@@ -69,15 +70,25 @@ impl Wreck {
             places.push((Arc::clone(lower), true));
         }
         // Where both are there, a move was cut off between them, and either may be damaged since.
-        if places.len() > 1 && !self.is_sound(&places[0].0, number)? {
+        if places.len() > 1
+            && !self
+                .is_sound(&*places[0].0, number)
+                .or_else(|error| if is_kept { Ok(false) } else { Err(error) })?
+        {
             places.reverse();
         }
         for (disk, is_below) in places {
-            let piece = self.whole(&disk, number, row)?;
-            if (is_below || is_kept)
-                && !self.is_ours(&disk, &piece, (named, is_kept), later.last())?
-            {
+            let looked = self.whole(&disk, number, row).and_then(|piece| {
+                let is_ours = !(is_below || is_kept)
+                    || self.is_ours(&disk, &piece, (named, is_kept), later.last())?;
+                Ok((piece, is_ours))
+            });
+            let (piece, is_ours) = match looked {
                 // What a collection left may be enough, and then nobody needs it.
+                Err(_) if is_kept => continue,
+                looked => looked?,
+            };
+            if !is_ours {
                 if !is_kept {
                     self.tell(format!(
                         "{} in {} has another history than the store: it is of another copy, and not used",
@@ -96,7 +107,12 @@ impl Wreck {
                 Some(mended) => (Arc::clone(&mended), self.whole(&mended, number, row)?),
                 None => (disk, piece),
             };
-            let header = self.header_for(&disk, number, None)?;
+            let header = if is_kept {
+                self.unread.insert(number);
+                self.right_header(&disk, number, None)?
+            } else {
+                self.header_for(&disk, number, None)?
+            };
             gathered
                 .files
                 .insert(paths::chunk(self.epoch, number), Source { disk, header, mended: None });
@@ -105,19 +121,19 @@ impl Wreck {
         Ok(None)
     }
 
-    /// What collections have left of the chunk of `piece`, which is there whole: the file that its row names, or else the
-    /// newest whose mapping is whole. That of an archive has no record that the chunk has not.
+    /// What collections have left of the chunk of `piece`, which is there whole and before those of `later`: the file that its
+    /// row names, or else the newest whose mapping is whole, or of one whose mapping is not what the chunk has not. That of an
+    /// archive has no record that the chunk has not.
     fn beside(
         &mut self,
-        piece: &Piece,
+        (piece, later): (&Piece, &[Piece]),
         row: Option<Row>,
         found: &Candidates,
         gathered: &mut Gathered,
         scratch: &Arc<dyn Disk>,
     ) -> Result<Option<Row>> {
         let number = piece.row.number;
-        let mut generations = found.generations.clone();
-        generations.sort_unstable();
+        let generations = found.generations.clone();
         if row.is_some_and(|row| row.state.is_lower()) {
             return Ok(None);
         }
@@ -126,14 +142,18 @@ impl Wreck {
             && generations.contains(&generation)
         {
             let named = (number, generation, None);
-            return Ok(self.sparse(named, Some(row), gathered, scratch)?.and_then(|it| it.above));
+            let found = self.sparse(named, Some(row), &[], gathered, scratch)?;
+            return Ok(found.and_then(|it| it.above));
         }
-        while let Some(generation) = generations.pop() {
-            // Of one that was only begun, or is damaged, what the chunk lacks was taken.
-            if !self.is_verified(number, generation)? {
-                continue;
-            }
-            let found = self.sparse((number, generation, None), None, gathered, scratch)?;
+        let mut ranks = Vec::new();
+        for generation in generations {
+            ranks.push((self.is_verified(number, generation)?, generation));
+        }
+        ranks.sort_unstable();
+        let whole: Vec<&Piece> = [piece].into_iter().chain(later).collect();
+        while let Some((_, generation)) = ranks.pop() {
+            let of = (number, generation, None);
+            let found = self.sparse(of, None, &whole, gathered, scratch)?;
             if let Some(mut above) = found.and_then(|found| found.above) {
                 // Where it has the end of this chunk, a copy's is known by that.
                 if above.length - 1 + Seal::RECORD == piece.row.length {
@@ -205,7 +225,7 @@ impl Wreck {
             // Of another generation the row knows neither how long it is nor of how many chunks.
             let row = row.filter(|_| Some(generation) == named);
             let of = (number, generation, limit);
-            if let Some(piece) = self.sparse(of, row, gathered, scratch)? {
+            if let Some(piece) = self.sparse(of, row, &[], gathered, scratch)? {
                 let last = self.control.as_ref().map(|control| control.last().number);
                 let is_younger = last.is_some_and(|last| number > last);
                 if is_younger || named.is_some_and(|named| generation > named) {
@@ -221,9 +241,25 @@ impl Wreck {
         Ok(None)
     }
 
-    /// The header that the file should have, if its own is damaged.
+    /// The header that the file should have, if its own is damaged, which is told.
     fn header_for(
         &mut self,
+        disk: &Arc<dyn Disk>,
+        number: u64,
+        generation: Option<u64>,
+    ) -> Result<Option<[u8; header::LENGTH]>> {
+        let right = self.right_header(disk, number, generation)?;
+        if right.is_some() {
+            let path = path_of((self.epoch, number, generation));
+            let error = Error::corrupt(&path, 0, "the header of this chunk", "another");
+            self.tell(error.detail().to_owned());
+        }
+        Ok(right)
+    }
+
+    /// The header that the file should have, if its own is damaged.
+    fn right_header(
+        &self,
         disk: &Arc<dyn Disk>,
         number: u64,
         generation: Option<u64>,
@@ -241,9 +277,6 @@ impl Wreck {
         if Header::expect(&path, &bytes[..found], kind).is_ok_and(|it| it.identity == identity) {
             return Ok(None);
         }
-        self.tell(
-            Error::corrupt(&path, 0, "the header of this chunk", "another").detail().to_owned(),
-        );
         Ok(Some(right))
     }
 
@@ -285,58 +318,75 @@ impl Wreck {
     }
 
     /// The sparse chunk of this number and generation, before a logical offset if that is known, written anew in memory where
-    /// its mapping is damaged; none when nothing in it can be found.
+    /// its mapping is damaged; none when nothing in it can be found, or is needed beside the chunks that are there `whole`, or
+    /// it is of another history than these.
     fn sparse(
         &mut self,
         (number, generation, limit): (u64, u64, Option<u64>),
         row: Option<Row>,
+        whole: &[&Piece],
         gathered: &mut Gathered,
         scratch: &Arc<dyn Disk>,
     ) -> Result<Option<Piece>> {
         let path = paths::sparse_chunk(self.epoch, number, generation);
         let identity = paths::sparse_identity(self.store, self.epoch, number, generation);
-        let header = self.header_for(&Arc::clone(&self.source), number, Some(generation))?;
         let file = self.source.open(&path, Mode::Read, Access::Buffered)?;
-        let verified = sparse::verify(&*file, identity, generation);
+        let verified = match sparse::verify(&*file, identity, generation) {
+            Err(error) if !is_loss(&error) => return Err(error),
+            verified => verified,
+        };
+        // Of a collection that was cut off there may be one beside a chunk, which nobody needs.
+        let is_told = whole.is_empty() || self.control.is_none();
+        let header = if verified.is_ok() || is_told {
+            self.header_for(&Arc::clone(&self.source), number, Some(generation))?
+        } else {
+            None
+        };
         let mut bytes = Vec::new();
         if row.is_none() || verified.is_err() {
             bytes.resize(usize::try_from(file.len()?).unwrap_or(usize::MAX), 0);
             file.read_exact_at(0, &mut bytes)?;
         }
-        let opening = if bytes.is_empty() {
-            let mut head = [0; PAGE];
-            let count = file.read_at(0, &mut head)?;
-            self.opening_of(&head[..count])
-        } else {
-            self.opening_of(&bytes)
-        };
-        let Some(base) = row.map(|row| row.base).or(opening.map(|opening| opening.base)) else {
+        let mut head = [0; PAGE];
+        let count = file.read_at(0, &mut head)?;
+        let opening = self.opening_of(&head[..count]);
+        let base = row.map(|row| row.base).or(opening.map(|opening| opening.base));
+        let base = base.or(whole.first().and_then(|piece| piece.begins()));
+        let Some(base) = base else {
             self.tell(format!("{path} does not say where it begins, so nothing of it is found"));
             return Ok(None);
         };
         let end = row.map(|row| row.base + row.length).or(limit);
         let end = end.unwrap_or(base.saturating_add(1 << 31));
-        let found = || salvage::of_sparse(&bytes, (identity, self.store), &(base..end));
-        let (file, records) = match verified {
-            Ok(file) => {
-                let source = Source { disk: Arc::clone(&self.source), header, mended: None };
-                gathered.files.insert(path, source);
-                (file, if row.is_some() { Vec::new() } else { found() })
-            }
-            Err(error) if is_loss(&error) => {
-                let found = found();
-                let of = (identity, self.store, generation);
-                let file = salvage::rewrite(scratch, &path, of, &bytes, &found)?;
-                let count = found.len();
-                self.tell(format!("{}; {count} records are found without", error.detail()));
-                self.last_damage = self.last_damage.max(Some(end));
-                gathered
-                    .files
-                    .insert(path, Source { disk: Arc::clone(scratch), header: None, mended: None });
-                (file, found)
-            }
-            Err(error) => return Err(error),
+        let mut records = Vec::new();
+        if row.is_none() || verified.is_err() {
+            records = salvage::of_sparse(&bytes, (identity, self.store), &(base..end));
+        }
+        let found = SparseBytes { bytes: &bytes, base, is_verified: verified.is_ok() };
+        let Some(records) = self.needed_beside(found, records, whole, gathered)? else {
+            self.tell(format!(
+                "{path} has another history than the store: it is of another copy, and not used"
+            ));
+            return Ok(None);
         };
+        if verified.is_err() && records.is_empty() && !whole.is_empty() {
+            return Ok(None);
+        }
+        let (mut disk, header) = (Arc::clone(&self.source), header.filter(|_| verified.is_ok()));
+        let file = match verified {
+            Ok(file) => file,
+            Err(error) => {
+                if is_told {
+                    let count = records.len();
+                    self.tell(format!("{}; {count} records are found without", error.detail()));
+                    self.last_damage = self.last_damage.max(Some(end));
+                }
+                disk = Arc::clone(scratch);
+                let of = (identity, self.store, generation);
+                salvage::rewrite(scratch, &path, of, &bytes, &records)?
+            }
+        };
+        gathered.files.insert(path, Source { disk, header, mended: None });
         let state = State::Sparse(file);
         if let Some(row) = row {
             let row = Row { state, ..row };
