@@ -231,6 +231,26 @@ fn pages_need_nothing_else_and_figures_add_up() {
     }
 }
 
+/// Of a store of Irmin's, each file that it must have.
+#[test]
+fn a_report_of_a_store_that_lacks_a_file_says_so() {
+    let Some(stores) = crate::irmin::data("irmin-stores") else { return };
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let source = stores.join("gc-once/store");
+    for name in ["store.dict", "store.control", "index"] {
+        let copied = std::process::Command::new("cp").arg("-r").arg(&source).arg(folder.join("s"));
+        assert!({ copied }.status().unwrap().success());
+        let lost = folder.join("s").join(name);
+        let gone = if lost.is_dir() { fs::remove_dir_all(&lost) } else { fs::remove_file(&lost) };
+        gone.unwrap();
+        let codes = ["check s", "doctor s"].map(|line| run(folder, line).code);
+        assert!(codes[1] == 3 || codes == [0, 0], "{name}: {codes:?}");
+        assert!(name != "store.dict" || codes == [3, 3], "{name}: {codes:?}");
+        fs::remove_dir_all(folder.join("s")).unwrap();
+    }
+}
+
 #[test]
 fn a_report_of_a_fault_has_no_contents_and_says_what_is_damaged() {
     let folder = TempDir::new().unwrap();

@@ -140,8 +140,15 @@ fn gathered(arguments: &Arguments) -> Result<Value> {
         ask(&["check"], None)?;
     }
     let damaged = said.values().any(|command| command["exit_code"] == 3);
-    // What was killed, or panicked, has another status than those that commands end with.
-    let ended = |command: &Value| command["exit_code"].as_i64().is_some_and(|it| it <= 3);
+    // What was killed, or panicked, has another status than those that commands end with. A file that is missing, or that the
+    // disk does not read, keeps a command from its answer.
+    let unread = |command: &Value| {
+        let kind = command["answer"]["error"]["kind"].as_str();
+        command["exit_code"] == 2 && kind.is_some_and(|kind| ["missing", "io"].contains(&kind))
+    };
+    let ended = |command: &Value| {
+        command["exit_code"].as_i64().is_some_and(|it| it <= 3) && !unread(command)
+    };
     let broken: Vec<_> = said.iter().filter(|it| !ended(it.1)).map(|it| it.0.clone()).collect();
     Ok(json!({
         "program": env!("CARGO_PKG_VERSION"),

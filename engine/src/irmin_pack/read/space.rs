@@ -216,7 +216,14 @@ pub(crate) fn control(disk: &dyn Disk) -> Result<Control> {
         old_header(&called(disk, path), &bytes)
     };
     let (chunk_end, version) = header("store.pack", false)?;
-    let (dict_end, _) = header("store.dict", true)?;
+    let dict = header("store.dict", true).map_err(|error| match error.kind() {
+        Kind::Missing => {
+            let pack = called(disk, "store.pack");
+            Error::corrupt(&pack, 0, "a file store.dict beside it", "none")
+        }
+        _ => error,
+    });
+    let (dict_end, _) = dict?;
     Ok(Control::of_one_chunk(version, dict_end, chunk_end, Status::Upgraded(chunk_end)))
 }
 
@@ -229,7 +236,8 @@ impl Space {
         cache: &Arc<Cache>,
     ) -> Result<Space> {
         let header = control.header_bytes();
-        let dict_part = Part::open(&**disk, "store.dict", called(&**disk, "store.dict"), cache)?;
+        let dict_part = Part::open(&**disk, "store.dict", called(&**disk, "store.dict"), cache);
+        let dict_part = dict_part.map_err(|error| unfounded(&**disk, error))?;
         let start = header.min(dict_part.end);
         let dict_part = dict_part.bounded(start, start + control.dict_end, "the control file")?;
         let bytes = dict_part.read(dict_part.start, dict_part.end)?;
