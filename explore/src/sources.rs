@@ -88,14 +88,18 @@ struct Failed {
     /// When the folder is looked at again, and until when it is not opened as long as it looks the same.
     stale: Instant,
     until: Instant,
+    /// When the first of those failed that failed in a row, and whether this one was tried a while later.
+    first: Instant,
+    is_lasting: bool,
 }
 
 /// What is open of a store, if anything is.
 struct Slot<T> {
     held: Option<Held<T>>,
     failed: Option<Failed>,
-    /// Since when a thread opens it.
+    /// Since when a thread looks at it, and whether that opens it, as it does what has changed.
     opening: Option<Instant>,
+    opens: bool,
     /// How long the last opening took.
     took: Duration,
     /// How long it is kept behind an opening, and until when.
@@ -108,6 +112,17 @@ impl<T> Slot<T> {
     fn keep(&mut self, now: Instant, keep: Duration) {
         if now + keep > self.kept {
             (self.keep, self.kept) = (keep, now + keep);
+        }
+    }
+
+    /// What is told of it as it is by now. An opening beside its writer may fail by chance, so one that failed is not told of
+    /// while there is what was open before; one that failed again a while later is.
+    fn told(&self) -> Opened<T> {
+        match (&self.held, &self.failed) {
+            (Some(_), Some(failed)) if failed.is_lasting => Err(failed.fault.clone()),
+            (Some(held), _) => Ok(Arc::clone(&held.value)),
+            (None, Some(failed)) if !self.opens => Err(failed.fault.clone()),
+            _ => Err(Fault::busy("the store is being opened: ask again in a moment")),
         }
     }
 }
@@ -124,6 +139,7 @@ impl<T> Default for Shelf<T> {
             held: None,
             failed: None,
             opening: None,
+            opens: false,
             took: Duration::ZERO,
             keep: Duration::ZERO,
             kept: Instant::now(),
@@ -162,10 +178,11 @@ impl<T: Send + Sync + 'static> Shelf<T> {
             (slot.held.as_ref().is_some_and(|held| held.look == look), fails)
         };
         let is_known = is_same || fails_again;
+        lock(&self.slot).opens = !is_known;
         let opened = (!is_known).then(|| std::panic::catch_unwind(AssertUnwindSafe(open)));
         let (now, took) = (Instant::now(), start.elapsed());
         let mut slot = lock(&self.slot);
-        slot.opening = None;
+        (slot.opening, slot.opens) = (None, false);
         let mut old = None;
         match opened {
             None if is_same => {
@@ -186,7 +203,12 @@ impl<T: Send + Sync + 'static> Shelf<T> {
             }
             Some(failed) => {
                 slot.took = took;
-                slot.failed = Some(Failed::of(failed.ok().and_then(Result::err), look, start));
+                let mut failed = Failed::of(failed.ok().and_then(Result::err), look, start);
+                if let Some(before) = &slot.failed {
+                    failed.first = before.first;
+                    failed.is_lasting = start > before.first + FRESH;
+                }
+                slot.failed = Some(failed);
             }
         }
         let keep = slot.keep;
@@ -204,12 +226,13 @@ impl Failed {
         let panicked = || Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Panicked", why);
         let fault = error.map_or_else(panicked, Fault::from);
         let (now, took) = (Instant::now(), start.elapsed());
+        let failed =
+            Failed { fault, look, stale: start, until: start, first: now, is_lasting: false };
         // Who asks at once sees whether it is mended, where that takes no time.
         if took < WAIT / 2 {
-            return Failed { fault, look, stale: start, until: start };
+            return failed;
         }
-        let stale = now + FRESH.max(2 * took).min(FAILED);
-        Failed { fault, look, stale, until: now + FAILED.min(took * SHARE) }
+        Failed { stale: now + FRESH, until: now + FAILED.min(took * SHARE), ..failed }
     }
 }
 
@@ -260,7 +283,7 @@ fn fresh<T: Send + Sync + 'static>(
             && let Some(failed) = &slot.failed
             && (has_waited || now < failed.stale)
         {
-            return Some(Err(failed.fault.clone()));
+            return Some(slot.told());
         }
         if let Some(held) = &slot.held
             && (now < held.stale || has_waited && slot.opening.is_none())
@@ -277,7 +300,8 @@ fn fresh<T: Send + Sync + 'static>(
                     }
                 };
                 if std::thread::Builder::new().spawn(open).is_err() {
-                    return Some(Err(Fault::busy("no thread is free to open the store")));
+                    let busy = || Err(Fault::busy("no thread is free to open the store"));
+                    return Some(slot.held.as_ref().map_or_else(busy, |_| slot.told()));
                 }
                 slot.opening = Some(now);
                 now
@@ -285,11 +309,7 @@ fn fresh<T: Send + Sync + 'static>(
         };
         let left = (since + WAIT).saturating_duration_since(now);
         if !waits || left.is_zero() || slot.took > WAIT {
-            return Some(match (&slot.failed, &slot.held) {
-                (Some(failed), _) => Err(failed.fault.clone()),
-                (None, Some(held)) => Ok(Arc::clone(&held.value)),
-                _ => Err(Fault::busy("the store is being opened: ask again in a moment")),
-            });
+            return Some(slot.told());
         }
         has_waited = true;
         let waited = shelf.opened.wait_timeout(slot, left);

@@ -152,10 +152,55 @@ fn what_failed_slowly_is_tried_again_when_it_is_mended() {
     assert_eq!(openings.load(Ordering::Relaxed), 1);
     std::fs::write(&control, whole).unwrap();
     let start = Instant::now();
-    while world.get("/api/commits").status != 200 {
-        assert!(start.elapsed() < Duration::from_secs(8));
+    let mut statuses = Vec::new();
+    while statuses.last() != Some(&200) {
+        assert!(start.elapsed() < Duration::from_secs(8), "{statuses:?}");
         std::thread::sleep(Duration::from_millis(200));
+        statuses.push(world.get("/api/commits").status);
     }
+    // While it is opened again, that is what is said.
+    statuses.dedup();
+    assert!(matches!(&statuses[..], [500, 503, 200] | [503, 200]), "{statuses:?}");
+}
+
+/// An opening beside a writer may fail by chance: what was open before is shown until the next one. One that fails again is
+/// told of.
+#[test]
+fn what_is_open_is_shown_until_an_opening_has_failed_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("chain");
+    let commits = stores::context(&place);
+    let failures = Arc::new(AtomicU64::new(0));
+    let left = Arc::clone(&failures);
+    let source = opened_by(&place, move |place| {
+        if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1)).is_ok() {
+            std::thread::sleep(Duration::from_millis(600));
+            return Err(Error::corrupt("chain", 0, "a store", "another file"));
+        }
+        open(place)
+    });
+    let world = World::showing(folder, commits, vec![source], Vec::new(), Limits::default());
+    assert_eq!(world.get("/api/commits").status, 200);
+    let ask = |seconds: u64| {
+        let start = Instant::now();
+        let mut statuses = Vec::new();
+        while start.elapsed() < Duration::from_secs(seconds) {
+            statuses.push(world.get("/api/commits").status);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        statuses
+    };
+    failures.store(1, Ordering::Relaxed);
+    std::fs::write(place.join("one"), b"1").unwrap();
+    let statuses = ask(5);
+    assert_eq!(failures.load(Ordering::Relaxed), 0);
+    assert!(statuses.iter().all(|it| *it == 200), "{statuses:?}");
+    failures.store(100, Ordering::Relaxed);
+    for number in 0..3 {
+        std::fs::write(place.join("other"), number.to_string()).unwrap();
+        ask(2);
+    }
+    assert_eq!(world.get("/api/commits").status, 500);
 }
 
 /// A connection on which nothing moves is ended; before that it has a status.

@@ -1,6 +1,6 @@
 //! Runs beside each other: what got worse, against the first.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -118,8 +118,9 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
                 let of = row.action;
                 if row.calls != other.calls {
                     // Of other work the whole says nothing: what it is of a block does, or else of all calls.
-                    let (figure, [one, this]) = share([(row, first), (other, this)]);
-                    add(of, figure, one, this);
+                    if let Some((figure, [one, this])) = share(of, [first, this]) {
+                        add(of, figure, one, this);
+                    }
                 } else if is_rare {
                     add(of, "total ms", row.total_ms, other.total_ms);
                 }
@@ -157,16 +158,30 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
     }
 }
 
-/// What an action takes of each block of its run, or, where a run has none, of the time of all calls.
-fn share(of: [(&Row, &Summary); 2]) -> (&'static str, [f64; 2]) {
-    if of.iter().all(|(_, run)| run.blocks > 0) {
-        return ("ms a block", of.map(|(row, run)| row.total_ms / run.blocks as f64));
+/// What an action takes of each block of its run, or, where a run has none, of the time of all calls: of what the host called
+/// itself. None where both is less than [`RARE_MS`], as of what was called before the first block.
+fn share(action: &str, runs: [&Summary; 2]) -> Option<(&'static str, [f64; 2])> {
+    let has_blocks = runs.iter().all(|run| run.blocks > 0);
+    let totals = runs.map(|run| {
+        if has_blocks {
+            sum(run.block_times.iter().map(|it| &it.total_ms), action)
+        } else {
+            sum(run.activity.iter().map(|it| &it.total_ms), action)
+        }
+    });
+    if totals.iter().all(|total| *total < RARE_MS) {
+        return None;
     }
-    let percent = |(row, run): (&Row, &Summary)| {
-        let busy_ms = run.busy_seconds * 1e3;
-        if busy_ms > 0.0 { row.total_ms / busy_ms * 100.0 } else { 0.0 }
-    };
-    ("% of calls", of.map(percent))
+    let [first, this] =
+        runs.map(|run| if has_blocks { run.blocks as f64 } else { run.busy_seconds * 1e3 / 100.0 });
+    let of = |total: f64, all: f64| if all > 0.0 { total / all } else { 0.0 };
+    let figure = if has_blocks { "ms a block" } else { "% of calls" };
+    Some((figure, [of(totals[0], first), of(totals[1], this)]))
+}
+
+/// The time of one action.
+fn sum<'a>(times: impl Iterator<Item = &'a BTreeMap<&'static str, f64>>, action: &str) -> f64 {
+    times.filter_map(|it| it.get(action)).sum()
 }
 
 fn add_only(first: &Summary, this: &Summary, only: &mut Vec<Only>) {

@@ -113,13 +113,42 @@ impl Replay {
     }
 
     /// Holds no more than some `bytes` of memory by handles of the trace, or an eighth more; without this 4 GiB. Counted are what
-    /// is changed in trees and not committed or spilled ([`Tree::held_bytes`]), what drafts of tables have, and some bytes for each
-    /// tree, table and view, but not what a view keeps of a table's buffers. A call that comes to more fails as `Invalid`; what was found before is in the
-    /// [outcome](Replay::outcome). What a store has of its own is bounded by its options.
+    /// is changed in trees and not committed or spilled ([`Tree::held_bytes`]), what drafts of tables have, 128 KiB for each
+    /// table and draft, and some bytes for each tree and view, but not what a view keeps of a table's buffers. A call that
+    /// comes to more fails as `Invalid`; what was found before is in the [outcome](Replay::outcome). What a store has of its
+    /// own is bounded by its options.
     #[must_use]
     pub fn holds(mut self, bytes: u64) -> Replay {
         self.held.set_most(bytes);
         self
+    }
+
+    /// Says what a tree of the store takes in memory before it spills, its `tree_bytes`; without this those of
+    /// [`Options::default`](varvite::context::Options::default). The more it is, the more often trees are asked what they hold.
+    #[must_use]
+    pub fn spills_at(mut self, bytes: u64) -> Replay {
+        self.held.set_tree_bytes(Some(bytes));
+        self
+    }
+
+    /// Measures by `clock`, in nanoseconds, what it takes to count what is held, which is in no call:
+    /// [`counting_ns`](Replay::counting_ns).
+    #[must_use]
+    pub fn counts_by(mut self, clock: impl Fn() -> u64 + 'static) -> Replay {
+        self.held.set_clock(Box::new(clock));
+        self
+    }
+
+    /// What it took to count what is held, by the clock that it [counts by](Replay::counts_by).
+    #[must_use]
+    pub fn counting_ns(&self) -> u64 {
+        self.held.asked().0
+    }
+
+    /// How often trees were asked what they hold.
+    #[must_use]
+    pub fn countings(&self) -> u64 {
+        self.held.asked().1
     }
 
     /// Joins values by these operators in the tables of the names that it makes, or by that without a name in all others: a
@@ -134,6 +163,7 @@ impl Replay {
     #[must_use]
     pub fn reads_only(mut self) -> Replay {
         self.reads_only = true;
+        self.held.set_tree_bytes(None);
         self
     }
 
@@ -257,6 +287,10 @@ impl Replay {
             Err(error) => {
                 self.calls += 1;
                 self.mismatch(call, error.detail());
+                // What came before the entry that could not be made is there.
+                if call.action == Action::Given {
+                    self.held.count(call, &self.trees)?;
+                }
             }
         }
         Ok(())
@@ -302,7 +336,9 @@ impl Replay {
             ""
         };
         self.first_mismatch.get_or_insert_with(|| {
-            format!("call {number}, {action} {}: {what}{why}", shown::place(call))
+            let place = shown::place(call);
+            let gap = if place.is_empty() { "" } else { " " };
+            format!("call {number}, {action}{gap}{place}: {what}{why}")
         });
     }
 

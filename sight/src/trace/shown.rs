@@ -17,12 +17,16 @@ pub fn answer(answer: &Answer) -> String {
     }
 }
 
-/// What a call was on, for people.
+/// What a call was on, for people; empty where it is on nothing that has a name.
 pub fn place(call: &Call) -> String {
     let shown = call.arguments.iter().find_map(|argument| match argument {
         Argument::Path(path) => Some(text::path(path.iter().map(Vec::as_slice))),
         Argument::Hash(bytes) => Some(hash::to_text(bytes)),
         Argument::Bytes(bytes) => Some(text::shown(bytes)),
+        // The first of many.
+        Argument::Entries(entries) => {
+            entries.first().map(|(path, _)| text::path(path.iter().map(Vec::as_slice)))
+        }
         _ => None,
     });
     shown.unwrap_or_default()

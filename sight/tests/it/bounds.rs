@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use varvite::context::{Options, Store};
+use varvite::context::{ChildOrder, Configuration, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::trace::{Action, Answer, Argument, Call, KeyUpdate, Recorder, Trace};
@@ -167,6 +167,136 @@ fn copies_of_wide_directories_are_held() {
         replay.call(&add(*number, "b", 1)).is_err()
     });
     assert!((10..20).contains(&kept.expect("it ends")), "{kept:?}");
+}
+
+/// A table takes what its buffer and its levels take, be it that a tree or a draft has its number.
+#[test]
+fn tables_are_held_for_what_they_take_whatever_else_has_their_number() {
+    let open = |number: u64| {
+        let name = Argument::Bytes(number.to_string().into_bytes());
+        call(Action::OpenTable, vec![name], Answer::Handle(number))
+    };
+    let mut replay = on_a_store().holds(8 << 20);
+    let ended = (1..1_000).find(|number| replay.call(&open(*number)).is_err());
+    assert!((60..70).contains(&ended.expect("it ends")), "{ended:?}");
+    let mut replay = on_a_store().holds(8 << 20);
+    let ended = (1..1_000).find(|number| {
+        let tree = made(Action::EmptyTree, Vec::new(), *number);
+        replay.call(&open(*number)).is_err() || replay.call(&tree).is_err()
+    });
+    assert!((60..70).contains(&ended.expect("it ends")), "{ended:?}");
+    let given = |number: u64| {
+        let entries = Argument::Entries(vec![(vec![b"a".to_vec()], b"1".to_vec())]);
+        call(Action::Given, vec![Argument::Handle(number), entries], Answer::Nothing)
+    };
+    let mut replay = on_a_store().holds(8 << 20);
+    let ended = (1..1_000).find(|number| {
+        replay.call(&open(*number)).is_err() || replay.call(&given(*number)).is_err()
+    });
+    assert!((60..70).contains(&ended.expect("it ends")), "{ended:?}");
+    // What was let go of is not held, whatever had the number.
+    let mut replay = on_a_store().holds(1 << 20);
+    for number in 1..500 {
+        replay.call(&open(number)).unwrap();
+        replay.call(&made(Action::EmptyTree, Vec::new(), number)).unwrap();
+        replay.call(&release(number)).unwrap();
+    }
+}
+
+/// A view of each state of a table.
+#[test]
+fn views_are_held_for_what_they_take() {
+    let mut replay = on_a_store().holds(1 << 20);
+    let name = Argument::Bytes(b"t".to_vec());
+    replay.call(&call(Action::OpenTable, vec![name], Answer::Handle(1))).unwrap();
+    let ended = (2..2_000).find(|number| {
+        replay.call(&made(Action::View, vec![Argument::Handle(1)], *number)).is_err()
+    });
+    assert!((400..600).contains(&ended.expect("it ends")), "{ended:?}");
+}
+
+/// What the trace found and the replay does not is a mismatch, and nothing that is held.
+#[test]
+fn what_was_not_found_is_not_held() {
+    let mut replay = on_a_store().holds(1 << 20);
+    replay.call(&made(Action::EmptyTree, Vec::new(), 1)).unwrap();
+    for number in 2..5_000 {
+        let found = vec![Argument::Handle(1), path("none")];
+        replay.call(&made(Action::FindTree, found, number)).unwrap();
+        replay.call(&release(number)).unwrap();
+    }
+    assert_eq!(replay.outcome().mismatches, 4_998);
+}
+
+/// A change of a directory whose pieces have two children each copies one for each level.
+#[test]
+fn copies_of_deep_directories_are_held() {
+    let configuration = Configuration::new(2, 2, ChildOrder::HashBits).unwrap();
+    let options = Options { configuration, ..Options::default() };
+    let store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let most = 8 << 20;
+    let mut base = store.empty_tree();
+    let mut replay = Replay::new(Some(store), None, TableOptions::default(), || 0).holds(most);
+    replay.call(&made(Action::EmptyTree, Vec::new(), 1)).unwrap();
+    for number in 0..5_000 {
+        let name = number.to_string();
+        base.add(&[&name], &[7]).unwrap();
+        replay.call(&add(1, &name, 1)).unwrap();
+    }
+    let mut kept = vec![base];
+    for number in 2.. {
+        let mut copy = kept[0].clone();
+        copy.add(&["b"], &[7]).unwrap();
+        kept.push(copy);
+        replay.call(&made(Action::Clone, vec![Argument::Handle(1)], number)).unwrap();
+        if replay.call(&add(number, "b", 1)).is_err() {
+            break;
+        }
+        assert!(kept.len() < 20_000, "it goes on");
+    }
+    let held = Tree::held_bytes(&kept) + 512 * kept.len() as u64;
+    assert!((most / 2..most / 8 * 9 + (1 << 20)).contains(&held), "{held} of {}", kept.len());
+}
+
+/// However much is added to one tree, and though one name is long, it is seldom asked what it holds.
+#[test]
+fn a_tree_is_seldom_asked_what_it_holds() {
+    let store = Store::create(MemoryDisk::seeded(1), Options::default()).unwrap();
+    let ticks = std::cell::Cell::new(0);
+    let clock = move || ticks.replace(ticks.get() + 7);
+    let replay = Replay::new(Some(store), None, TableOptions::default(), || 0);
+    let mut replay = replay.holds(64 << 20).spills_at(8 << 20).counts_by(clock);
+    replay.call(&made(Action::EmptyTree, Vec::new(), 1)).unwrap();
+    replay.call(&add(1, &format!("a/{}", "x".repeat(4_000)), 1)).unwrap();
+    for number in 0..10_000 {
+        replay.call(&add(1, &format!("a/b/{number}"), 10)).unwrap();
+    }
+    assert!(replay.countings() <= 2, "{}", replay.countings());
+    assert_eq!(replay.counting_ns(), 7 * replay.countings());
+    // Where each change is of a copy, they are asked: and what that takes is told.
+    for number in 2..2_000 {
+        replay.call(&made(Action::Clone, vec![Argument::Handle(1)], number)).unwrap();
+        replay.call(&add(number, "a/b/1", 10)).unwrap();
+        replay.call(&release(number)).unwrap();
+    }
+    assert!((1..1_000).contains(&replay.countings()), "{}", replay.countings());
+    assert_eq!(replay.counting_ns(), 7 * replay.countings());
+}
+
+/// What is told of a tree has no path of its own.
+#[test]
+fn where_it_ended_is_said_without_a_gap() {
+    let mut replay = on_a_store().holds(1 << 20);
+    let entries = |name: &str| Argument::Entries(vec![(vec![name.into()], vec![7; 2 << 20])]);
+    let given = vec![Argument::Handle(1), entries("big")];
+    let error = replay.call(&call(Action::Given, given, Answer::Nothing)).unwrap_err();
+    assert!(error.detail().contains("at given big, the trees"), "{error}");
+    let mut replay = on_a_store();
+    replay.call(&made(Action::EmptyTree, Vec::new(), 1)).unwrap();
+    let wrong = call(Action::Hash, vec![Argument::Handle(1)], Answer::Hash([7; 32]));
+    replay.call(&wrong).unwrap();
+    let first = replay.outcome().first_mismatch.unwrap();
+    assert!(first.starts_with("call 2, hash: "), "{first}");
 }
 
 /// The release of a draft that was committed stands within the commit, and is not run.

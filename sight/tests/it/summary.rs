@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use varvite::context::{CommitInfo, Options, Store};
+use varvite::context::{CommitInfo, Options, Order, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::trace::{Recorder, Trace};
@@ -477,6 +477,72 @@ fn rare_actions_are_compared_by_their_share_where_they_were_called_more_often() 
     };
     assert!(find("open_table", "mean µs") > 50.0 && find("open_table", "ms a block") > 50.0);
     assert!(find("get", "ms a block") > 500.0);
+}
+
+/// A run whose clock goes on by `load_ns` a reading as it loads, and by `block_ns` behind that.
+fn loaded(load_ns: u64, blocks: u64, block_ns: u64) -> Summary {
+    let traces = MemoryDisk::seeded(1);
+    let (now, step) = (AtomicU64::new(0), Arc::new(AtomicU64::new(load_ns)));
+    let own = Arc::clone(&step);
+    let clock = move || now.fetch_add(own.load(Ordering::Relaxed), Ordering::Relaxed);
+    let recorder = Recorder::create(&(Arc::clone(&traces) as Arc<dyn Disk>), "t", clock).unwrap();
+    let options = Options { recorder: Some(recorder.clone()), ..Options::default() };
+    let mut store = Store::create(MemoryDisk::seeded(2), options).unwrap();
+    let mut tree = store.empty_tree();
+    recorder.mark("load");
+    tree.add(&["loaded"], b"1").unwrap();
+    store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    recorder.mark("blocks");
+    step.store(block_ns, Ordering::Relaxed);
+    for number in 0..blocks {
+        tree.add(&["number"], &number.to_le_bytes()).unwrap();
+        store.commit(&mut tree, &CommitInfo::default()).unwrap();
+    }
+    drop((tree, store));
+    recorder.finish().unwrap();
+    summarise(&mut Trace::open(&*traces, "t").unwrap(), "run").unwrap()
+}
+
+/// The same load before ten blocks and before a hundred that take as long each.
+#[test]
+fn what_a_load_took_is_no_time_of_blocks() {
+    const MS: u64 = 1_000_000;
+    let (few, many) = (loaded(500 * MS, 10, 2 * MS), loaded(500 * MS, 100, 2 * MS));
+    let slow = loaded(500 * MS, 100, 6 * MS);
+    let of = |runs: Vec<Summary>| {
+        let compared = compare(runs);
+        let all = compared.worse.iter().chain(&compared.better);
+        let ratios = all.filter(|it| it.of == "commit" && it.figure == "ms a block");
+        ratios.map(|it| it.ratio.round()).collect::<Vec<_>>()
+    };
+    assert!(of(vec![few.clone(), many.clone()]).is_empty());
+    assert!(of(vec![many, few.clone()]).is_empty());
+    assert_eq!(of(vec![few, slow]), [3.0]);
+}
+
+/// What is called within a fold is time of that, and is no share by itself.
+#[test]
+fn what_is_called_within_others_is_no_share_of_all_calls() {
+    let run = |entries: u64| {
+        let times: Vec<u64> = (0..40_000).map(|it| it * 1_000_000).collect();
+        let recording = recording(times.leak());
+        let options = Options { recorder: Some(recording.recorder.clone()), ..Options::default() };
+        let store = Store::create(MemoryDisk::seeded(3), options).unwrap();
+        let mut tree = store.empty_tree();
+        for number in 0..entries {
+            tree.add(&[number.to_string()], b"1").unwrap();
+        }
+        let own = tree.clone();
+        let visit = |_: &[Vec<u8>], _: &Tree| own.mem(&["0"]).map(|_| ());
+        tree.fold::<&str>(&[], None, Order::Sorted, visit).unwrap();
+        drop((tree, own, store));
+        recording.summary("run")
+    };
+    let compared = compare(vec![run(30), run(300)]);
+    let all: Vec<_> = compared.worse.iter().chain(&compared.better).collect();
+    let shares = all.iter().filter(|it| it.figure == "% of calls");
+    assert!(shares.clone().all(|it| it.first <= 100.0 && it.this <= 100.0), "{all:?}");
+    assert!(shares.clone().all(|it| it.of != "mem"), "{all:?}");
 }
 
 /// A run that commits beside one that cannot has not become faster.

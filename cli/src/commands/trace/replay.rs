@@ -1,6 +1,5 @@
 //! `varvite trace replay`: the calls of a trace on one store, or on two beside each other.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use varvite_sight::trace::{Outcome as Found, Replay};
 use super::End;
 use super::recordings::Recordings;
 use super::settings::{Joined, Parts, Setting, Settled};
-use super::source::{Contents, Source, TABLES_MAX};
+use super::source::{Contents, Source};
 use crate::commands::replay::blocks::IndexKind;
 use crate::exit::{self, Outcome, Verdict};
 use crate::flags::LogKind;
@@ -124,8 +123,10 @@ struct Report {
     /// Time in the calls.
     seconds: f64,
     peak_rss_bytes: u64,
+    /// What is left on disk: nothing of a store that was made and removed.
     disk_bytes: u64,
-    cut_bytes: u64,
+    /// Bytes that are no whole frame; none where the trace was not read to its end.
+    cut_bytes: Option<u64>,
     /// Whether the recording came to its end, if the trace says that.
     is_ended: Option<bool>,
     actions: Vec<varvite_sight::trace::ActionTime>,
@@ -194,6 +195,14 @@ impl Side {
     /// The same after a replay that did not come to its end: what was there before stays as it is by now.
     fn give_up(self) {
         self.made.give_up(self.replay.end());
+    }
+
+    /// Closes both stores, though one of them fails, and gives the first error.
+    fn close(self) -> Result<()> {
+        let (store, session) = self.replay.end();
+        let closed = store.map_or(Ok(()), Store::close);
+        let others = session.map_or(Ok(()), Session::close);
+        closed.and(others)
     }
 }
 
@@ -266,7 +275,8 @@ impl Opened {
         let Opened { context, session, made, reads_only, was_there } = self;
         let mut replay = Replay::new(context, session, settled.table.clone(), monotonic_ns);
         replay = replay.with_tables(of_snapshot);
-        replay = replay.holds(arguments.held_mib << 20);
+        replay = replay.holds(arguments.held_mib << 20).spills_at(settled.context.tree_bytes);
+        replay = replay.counts_by(cpu_ns);
         replay = replay.joins(arguments.upserts.iter().map(Joined::pair).collect());
         if let Some(commit) = at {
             replay = replay.begins_at(commit);
@@ -421,8 +431,9 @@ fn check_parts(arguments: &Arguments, faces: (bool, bool), refused: Option<Error
 }
 
 /// `Invalid` for an operator of a table that the trace never opens.
-fn check_upserts(upserts: &[Joined], tables: &BTreeSet<String>) -> Result<()> {
-    let unknown = |it: &&str| tables.len() < TABLES_MAX && !tables.contains(*it);
+fn check_upserts(upserts: &[Joined], contents: &Contents) -> Result<()> {
+    let tables = &contents.tables;
+    let unknown = |it: &&str| !contents.has_more_tables && !tables.contains(*it);
     let Some(name) = upserts.iter().filter_map(Joined::table).find(unknown) else { return Ok(()) };
     let first: Vec<_> = tables.iter().take(8).map(String::as_str).collect();
     Err(Error::invalid(format!(
@@ -551,8 +562,11 @@ fn replayed(
         }
         Ok(())
     });
-    let sampling_ns = recordings.sampling_ns() - sampled;
-    let cpu_seconds = (cpu_ns() - cpu - beside_cpu - sampling_ns) as f64 / 1e9;
+    let cpu = cpu_ns() - cpu - beside_cpu;
+    // Of a replay and of no store.
+    beside_cpu = beside_cpu.saturating_sub(beside.map_or(0, |it| it.counting_ns()));
+    let own_ns = recordings.sampling_ns() - sampled + replay.counting_ns();
+    let cpu_seconds = cpu.saturating_sub(own_ns) as f64 / 1e9;
     if replay.has_not_begun() {
         end?;
         let at = arguments.at.as_deref().unwrap_or_default();
@@ -564,7 +578,8 @@ fn replayed(
 
 /// Replays the trace and prints what came out.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let Contents { faces, commits, refused, tables } = Source::contents(&arguments.file)?;
+    let mut contents = Source::contents(&arguments.file)?;
+    let (faces, commits, refused) = (contents.faces, contents.commits, contents.refused.take());
     if arguments.snapshot.is_some() && !faces.0 {
         let why = "--snapshot makes a context, and the trace has none: of tables, --tables names a snapshot of the store";
         return Err(Error::invalid(why).into());
@@ -575,7 +590,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     }
     let place = arguments.store.as_deref();
     check_parts(arguments, faces, refused)?;
-    check_upserts(&arguments.upserts, &tables)?;
+    check_upserts(&arguments.upserts, &contents)?;
     let (settled, beside_settled) = settled(arguments)?;
     // The last, since what is refused leaves none behind.
     let mut recordings = Recordings::begin(
@@ -638,24 +653,20 @@ fn finish(
     let place = arguments.store.as_deref();
     let (found, other) = (own.replay.outcome(), beside.as_ref().map(|it| it.replay.outcome()));
     let used = |place: Option<&Path>| place.map_or(0, disk_bytes);
-    let mut disk = [used(place), used(arguments.beside.as_deref())];
-    for side in [Some(own), beside].into_iter().flatten() {
-        if end.is_err() {
-            side.give_up();
-            continue;
-        }
-        let (store, session) = side.replay.end();
-        store.map_or(Ok(()), Store::close)?;
-        session.map_or(Ok(()), Session::close)?;
-    }
-    if end.is_ok() {
-        disk = [used(place), used(arguments.beside.as_deref())];
-    }
-    let recorded = recordings.finish();
-    let (end, error) = match end {
-        Ok(end) => (end, None),
-        Err(error) => (End { cut_bytes: 0, is_ended: None }, Some(error)),
+    let (end, mut errors) = match end {
+        Ok(end) => (Some(end), Vec::new()),
+        Err(error) => (None, vec![error]),
     };
+    for side in [Some(own), beside].into_iter().flatten() {
+        if end.is_none() {
+            side.give_up();
+        } else {
+            // What was found is told, though what was written may not be there.
+            errors.extend(side.close().err());
+        }
+    }
+    let disk = [used(place), used(arguments.beside.as_deref())];
+    errors.extend(recordings.finish().err());
     let report = Report {
         calls: found.calls,
         skipped: found.skipped,
@@ -666,8 +677,8 @@ fn finish(
         seconds: found.seconds,
         peak_rss_bytes: peak_rss_bytes(),
         disk_bytes: disk[0],
-        cut_bytes: end.cut_bytes,
-        is_ended: end.is_ended,
+        cut_bytes: end.map(|end| end.cut_bytes),
+        is_ended: end.and_then(|end| end.is_ended),
         actions: found.actions,
         beside: other.map(|found| Beside {
             cpu_seconds: beside_cpu as f64 / 1e9,
@@ -677,14 +688,16 @@ fn finish(
     };
     let others = report.beside.as_ref().map_or(0, |other| other.found.mismatches);
     let verdict = Verdict::found(report.mismatches + others == 0);
-    end.warn(&arguments.file);
+    if let Some(end) = end {
+        end.warn(&arguments.file);
+    }
     // Before the report, which may find nobody to read it.
-    let verdict = exit::beside([error, recorded.err()].into_iter().flatten().collect(), verdict);
+    let verdict = exit::beside(errors, verdict);
     show(&report, end, format)?;
     Ok(verdict)
 }
 
-fn show(report: &Report, end: End, format: Format) -> std::io::Result<()> {
+fn show(report: &Report, end: Option<End>, format: Format) -> std::io::Result<()> {
     if format == Format::Json {
         return print::json(report);
     }
@@ -700,7 +713,7 @@ fn show(report: &Report, end: End, format: Format) -> std::io::Result<()> {
         ("peak memory", print::bytes(report.peak_rss_bytes)),
         ("disk", print::bytes(report.disk_bytes)),
     ];
-    rows.extend(end.rows());
+    rows.extend(end.into_iter().flat_map(End::rows));
     if let Some(Beside { cpu_seconds, disk_bytes, found: other }) = &report.beside {
         let first = other.first_mismatch.clone().unwrap_or_else(|| "none".to_owned());
         rows.extend([

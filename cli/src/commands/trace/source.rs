@@ -13,8 +13,9 @@ use super::{End, Rows, in_row, open_any, rows_of, told};
 use crate::input;
 use crate::store::tables;
 
-/// Names of tables that are kept of a trace.
-pub const TABLES_MAX: usize = 1 << 14;
+/// Names of tables that are kept of a trace, and their bytes.
+const TABLES_MAX: usize = 1 << 14;
+const NAMES_BYTES_MAX: usize = 16 << 20;
 
 /// Where calls come from.
 pub enum Source {
@@ -57,16 +58,21 @@ impl Source {
     /// What it has.
     pub fn contents(file: &Path) -> Result<Contents> {
         let mut contents = Contents::default();
-        let Contents { faces: (context, table), commits, refused, tables: names } = &mut contents;
+        let Contents { faces: (context, table), commits, refused, tables: names, has_more_tables } =
+            &mut contents;
+        let mut bytes = 0;
         Source::open(file)?.each(|call, _| {
             *context |= call.action.face() == Face::Context;
             *table |= call.action.face() == Face::Table;
             *commits += u64::from(is_commit(call));
             if let (Action::OpenTable | Action::Duplicate, [.., Argument::Bytes(name)]) =
                 (call.action, &call.arguments[..])
-                && names.len() < TABLES_MAX
             {
-                names.insert(String::from_utf8_lossy(name).into_owned());
+                *has_more_tables |=
+                    names.len() == TABLES_MAX || bytes + name.len() > NAMES_BYTES_MAX;
+                if !*has_more_tables && names.insert(String::from_utf8_lossy(name).into_owned()) {
+                    bytes += name.len();
+                }
             }
             if let (Action::SaveSnapshot | Action::DeleteSnapshot, [Argument::Bytes(name)]) =
                 (call.action, &call.arguments[..])
@@ -90,4 +96,6 @@ pub struct Contents {
     pub refused: Option<Error>,
     /// Names of the tables that it opens, as many as are kept.
     pub tables: BTreeSet<String>,
+    /// Whether it may open others.
+    pub has_more_tables: bool,
 }

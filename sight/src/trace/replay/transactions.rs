@@ -5,6 +5,7 @@ use varvite::trace::{Action, Answer, Argument, Call, KeyUpdate};
 
 use super::super::drafts::{Draft, batch};
 use super::Replay;
+use super::held::Of;
 
 impl Replay {
     /// The number of the draft of a table, if it has one.
@@ -33,7 +34,7 @@ impl Replay {
         let Some(mut draft) = self.drafts.remove(&handle) else { return Ok(None) };
         let Some(batch) = batch(updates) else {
             let number = draft.table;
-            self.held.release(handle);
+            self.held.release(Of::Draft, handle);
             self.tables.insert(number, draft.roll_back()?);
             return Ok(None);
         };
@@ -50,7 +51,7 @@ impl Replay {
     ) -> Result<Option<Answer>> {
         let Some(draft) = self.drafts.remove(&number) else { return Ok(None) };
         // Its release stands within the commit, and is not run.
-        self.held.release(number);
+        self.held.release(Of::Draft, number);
         let (table, rest) = (draft.table, batch(draft.rest(updates)));
         let Some(rest) = rest else {
             self.tables.insert(table, draft.roll_back()?);
@@ -71,7 +72,7 @@ impl Replay {
     /// Ends a draft that was released without a commit; whether there is one.
     pub(super) fn roll_back(&mut self, number: u64) -> Result<bool> {
         let Some(draft) = self.drafts.remove(&number) else { return Ok(false) };
-        self.held.release(number);
+        self.held.release(Of::Draft, number);
         let table = draft.table;
         self.tables.insert(table, draft.roll_back()?);
         Ok(true)
