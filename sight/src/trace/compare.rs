@@ -1,6 +1,6 @@
 //! Runs beside each other: what got worse, against the first.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
@@ -86,13 +86,15 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
             changes.push(Change { run, of, figure, first: one, this: other, ratio });
         }
     };
-    let blocks = [&first.block_latency, &this.block_latency];
-    add("blocks", "mean µs", blocks[0].mean_us, blocks[1].mean_us);
-    add("blocks", "p50 µs", blocks[0].p50_us, blocks[1].p50_us);
-    add("blocks", "p99 µs", blocks[0].p99_us, blocks[1].p99_us);
-    add("blocks", "p99.9 µs", blocks[0].p999_us, blocks[1].p999_us);
-    add("blocks", "max µs", blocks[0].max_us, blocks[1].max_us);
     // A run without blocks has no such time.
+    let blocks = [&first.block_latency, &this.block_latency];
+    if blocks.iter().all(|blocks| blocks.max_us > 0.0) {
+        add("blocks", "mean µs", blocks[0].mean_us, blocks[1].mean_us);
+        add("blocks", "p50 µs", blocks[0].p50_us, blocks[1].p50_us);
+        add("blocks", "p99 µs", blocks[0].p99_us, blocks[1].p99_us);
+        add("blocks", "p99.9 µs", blocks[0].p999_us, blocks[1].p999_us);
+        add("blocks", "max µs", blocks[0].max_us, blocks[1].max_us);
+    }
     let rates = [first.blocks_per_second, this.blocks_per_second];
     if rates[0] > 0.0 && rates[1] > 0.0 {
         add("blocks", "ms a block, by the clock", 1e3 / rates[0], 1e3 / rates[1]);
@@ -141,20 +143,15 @@ fn add_changes(first: &Summary, this: &Summary, changes: &mut Vec<Change>) {
             }
         }
     }
-    // Nothing is known of what a run used that did not say it, as of the one beside a replay.
-    let says = |run: &Summary| run.samples.keys().any(|it| *it != super::summary::TRANSACTIONS);
-    if !says(first) || !says(this) {
-        return;
-    }
-    let names: BTreeSet<&String> = first.samples.keys().chain(this.samples.keys()).collect();
-    // More transactions are no cost.
-    for name in names.into_iter().filter(|it| *it != super::summary::TRANSACTIONS) {
+    // Nothing is known of what a run used that did not say it, as of the one beside a replay, or of a system that does not
+    // count it. More transactions are no cost.
+    for (name, points) in first.samples.iter().filter(|it| it.0 != super::summary::TRANSACTIONS) {
+        let Some(others) = this.samples.get(name) else { continue };
         let grown = |points: &[(f64, u64)]| match points {
             [(_, start), .., (_, end)] if name != "rss_bytes" => end.saturating_sub(*start),
             points => points.iter().map(|(_, value)| *value).max().unwrap_or(0),
         };
-        let used = |run: &Summary| run.samples.get(name).map_or(0, |points| grown(points));
-        add(name, "used", used(first) as f64, used(this) as f64);
+        add(name, "used", grown(points) as f64, grown(others) as f64);
     }
 }
 

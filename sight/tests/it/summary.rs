@@ -611,3 +611,29 @@ fn rates_are_of_the_part_of_the_time_that_they_are_drawn_at() {
     let times = [|it: &varvite_sight::trace::summary::Point| (it.p90_ms, it.p99_ms, it.max_ms)];
     assert!(summary.timeline.iter().map(times[0]).all(|(p90, p99, max)| p90 <= p99 && p99 <= max));
 }
+
+/// Neither blocks nor what was measured of a run are nothing where the other has them.
+#[test]
+fn what_one_run_alone_says_is_compared_with_nothing() {
+    let of_blocks = loaded(500, 20, 1_000_000);
+    let without = recording(&[]).summary("none");
+    let (reads, both) = (used("reads", 7), used("cpu_ns", 9));
+    for (one, other) in [(of_blocks.clone(), without), (reads, both)] {
+        for runs in [vec![one.clone(), other.clone()], vec![other, one]] {
+            let compared = compare(runs);
+            let all = compared.worse.iter().chain(&compared.better);
+            let said = all.filter(|it| it.of == "blocks" || it.figure == "used");
+            assert_eq!(said.map(|it| &it.of).collect::<Vec<_>>(), Vec::<&String>::new());
+        }
+    }
+    let compared = compare(vec![used("reads", 7), used("reads", 70)]);
+    assert!(compared.worse.iter().any(|it| it.of == "reads" && it.ratio == 10.0), "{compared:?}");
+}
+
+/// A run that says that it has used so much of `what`.
+fn used(what: &str, amount: u64) -> Summary {
+    let recording = recording(&[]);
+    recording.at(0).sample(what, 100);
+    recording.at(1_000_000).sample(what, 100 + amount);
+    recording.summary(what)
+}
