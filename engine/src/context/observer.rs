@@ -156,7 +156,8 @@ pub trait Observer: Send + Sync {
     fn record(&self, operation: Operation, prefix: &[&[u8]], duration_ns: u64, cost: &Cost);
 
     /// `operation` has begun, which runs what the host gives it: a fold, a diff or a merge. What this thread does until
-    /// [`Observer::record`] is told of it is within it.
+    /// [`Observer::record`] is told of it is within it. It is not told of others that run it, as the watch of an export: that
+    /// is in their time.
     fn begun(&self, operation: Operation) {
         let _ = operation;
     }
