@@ -539,7 +539,7 @@ fn replayed(
     // The first reading measures the counter for a part of a second, which is no store's time.
     monotonic_ns();
     let (cpu, sampled) = (cpu_ns(), recordings.sampling_ns());
-    let mut beside_cpu = 0;
+    let mut beside_cpu = 0_u64;
     if !replay.has_not_begun() {
         recordings.run_from_here();
     }
