@@ -322,7 +322,7 @@ pub async fn run(state: &Arc<State>, endpoint: &'static Endpoint, raw: &str) -> 
 /// When work that begins at `start` is cut short, whose client is told of no answer at `end`: what is cut is still an answer,
 /// where there is time to send it.
 fn work_end(start: Instant, end: Instant, work: Duration, answer: Duration) -> Instant {
-    (start + work).min(end - answer / 10)
+    (start + work).min(end.checked_sub(answer / 10).unwrap_or(end))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as all endpoints")]

@@ -290,23 +290,20 @@ fn fresh<T: Send + Sync + 'static>(
         {
             return Some(Ok(Arc::clone(&held.value)));
         }
-        let since = match slot.opening {
-            Some(since) => since,
-            None => {
-                let opening = Arc::clone(shown);
-                let open = move || {
-                    if let Some((shelf, open)) = of(&opening) {
-                        shelf.open(&opening.source.folder, open);
-                    }
-                };
-                if std::thread::Builder::new().spawn(open).is_err() {
-                    let busy = || Err(Fault::busy("no thread is free to open the store"));
-                    return Some(slot.held.as_ref().map_or_else(busy, |_| slot.told()));
+        let since = slot.opening.unwrap_or(now);
+        if slot.opening.is_none() {
+            let opening = Arc::clone(shown);
+            let open = move || {
+                if let Some((shelf, open)) = of(&opening) {
+                    shelf.open(&opening.source.folder, open);
                 }
-                slot.opening = Some(now);
-                now
+            };
+            if std::thread::Builder::new().spawn(open).is_err() {
+                let busy = || Err(Fault::busy("no thread is free to open the store"));
+                return Some(slot.held.as_ref().map_or_else(busy, |_| slot.told()));
             }
-        };
+            slot.opening = Some(now);
+        }
         let left = (since + WAIT).saturating_duration_since(now);
         if !waits || left.is_zero() || slot.took > WAIT {
             return Some(slot.told());

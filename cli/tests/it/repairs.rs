@@ -84,8 +84,8 @@ fn a_store_without_branches_is_told_that_all_was_kept() {
     }
     run(folder, "context branch remove s main").yes();
     let whole = all(folder, "s", "");
-    let chunk = fs::read_dir(folder.join("s")).unwrap().map(|entry| entry.unwrap().path());
-    let chunk = chunk.filter(|it| it.extension().is_some_and(|it| it == "pack")).next().unwrap();
+    let mut files = fs::read_dir(folder.join("s")).unwrap().map(|entry| entry.unwrap().path());
+    let chunk = files.find(|it| it.extension().is_some_and(|it| it == "pack")).unwrap();
     let length = fs::metadata(&chunk).unwrap().len() as usize;
     let mut kept = 0;
     for at in (0..length).step_by(length / 24) {
@@ -110,8 +110,8 @@ fn a_repair_does_not_say_that_nothing_was_lost_beside_a_batch_that_is_cut_off() 
     let folder = folder.path();
     run(folder, "context create s").yes();
     run(folder, "context put s main a/x value").yes();
-    let chunk = fs::read_dir(folder.join("s")).unwrap().map(|entry| entry.unwrap().path());
-    let chunk = chunk.filter(|it| it.extension().is_some_and(|it| it == "pack")).next().unwrap();
+    let mut files = fs::read_dir(folder.join("s")).unwrap().map(|entry| entry.unwrap().path());
+    let chunk = files.find(|it| it.extension().is_some_and(|it| it == "pack")).unwrap();
     let mut bytes = fs::read(&chunk).unwrap();
     bytes.extend([7; 100]);
     fs::write(&chunk, bytes).unwrap();

@@ -239,8 +239,9 @@ fn a_report_of_a_store_that_lacks_a_file_says_so() {
     let folder = folder.path();
     let source = stores.join("gc-once/store");
     for name in ["store.dict", "store.control", "index"] {
-        let copied = std::process::Command::new("cp").arg("-r").arg(&source).arg(folder.join("s"));
-        assert!({ copied }.status().unwrap().success());
+        let mut copy = std::process::Command::new("cp");
+        copy.arg("-r").arg(&source).arg(folder.join("s"));
+        assert!(copy.status().unwrap().success());
         let lost = folder.join("s").join(name);
         let gone = if lost.is_dir() { fs::remove_dir_all(&lost) } else { fs::remove_file(&lost) };
         gone.unwrap();

@@ -150,7 +150,7 @@ fn a_step_reads_few_records_by_themselves() {
             }
         }
         // Goes, so that there is room for what is written in full.
-        tree.add(&["passing"], &[block; 40_000]).unwrap();
+        tree.add(&["passing"], &vec![block; 40_000]).unwrap();
         let info = CommitInfo::new(&[], i64::from(block), "a", "b");
         target = Some(store.commit(&mut tree, &info).unwrap());
         tree = store.checkout(&target.unwrap()).unwrap();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use varvite::context::{CollectPhase, CommitHash, Index, Options, Store, Tree};
+use varvite::context::{CollectPhase, CommitFileOptions, CommitHash, Index, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 
@@ -123,7 +123,7 @@ fn what_is_taken_from_old_trees_while_bases_go_is_readable_or_refused() {
             let mut made: Vec<(CommitHash, Content)> = Vec::new();
             store.collect(&commits[95]).unwrap();
             let (mut steps, mut phases) = (0, [0, 0]);
-            while store.collect_step(20).unwrap() {
+            while store.collect_step(8).unwrap() {
                 steps += 1;
                 if steps % 5 != 0 {
                     continue;
@@ -188,7 +188,7 @@ fn snapshots_of_merged_records_are_those_of_a_store_that_kept_all() {
         let files = MemoryDisk::seeded(2) as Arc<dyn Disk>;
         let export = |store: &Store, name: &str| {
             let kept = &commits[100..];
-            store.export_commits(kept, Default::default(), &files, name).unwrap().hash
+            store.export_commits(kept, CommitFileOptions::default(), &files, name).unwrap().hash
         };
         let before = export(&store, "before");
         for first in [80, 100] {

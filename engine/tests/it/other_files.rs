@@ -652,13 +652,13 @@ fn what_is_damaged_and_in_the_way_is_told_with_its_folder() {
     assert!(!text.contains("set it aside, or remove it where"), "{text}");
     // Where that is damaged as well the file in the way may be all that is left of some records.
     let below = lower.bytes(name).unwrap();
-    let mut bytes = below.clone();
-    bytes[150] ^= 1;
-    put(&lower, name, &bytes);
+    // In place: the store has it open.
+    let file = lower.open(name, Mode::Write, Access::Buffered).unwrap();
+    file.write_at(150, &[below[150] ^ 1]).unwrap();
     let text = store.unarchive(u64::MAX).unwrap_err().to_string();
     assert!(text.contains("keep it: that chunk is not whole in the lower folder"), "{text}");
     assert!(!text.contains("remove it"), "{text}");
-    put(&lower, name, &below);
+    file.write_at(150, &below[150..151]).unwrap();
     upper.remove(name).unwrap();
     // Those behind it have come back before.
     assert_eq!(store.unarchive(u64::MAX).unwrap(), 2);

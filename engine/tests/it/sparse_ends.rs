@@ -124,7 +124,9 @@ fn a_bit_that_is_wrong_at_an_end_keeps_nobody_from_reading_the_others_and_from_w
                 };
                 store.check_chunks(&mut each).unwrap();
                 assert!(!found.is_empty(), "{what:?}");
-                found.iter().for_each(|error| expect_damage(error, part, &what));
+                for error in &found {
+                    expect_damage(error, part, &what);
+                }
                 assert_eq!(store.warnings(), Vec::<String>::new(), "{what:?}");
                 drop(store);
                 if count % 3 != 0 {

@@ -102,11 +102,11 @@ fn many_who_ask_for_a_store_that_is_being_opened_hold_up_no_other() {
 #[test]
 fn figures_of_a_store_that_opens_slowly_are_there_the_next_time() {
     let limits = Limits { rest: Duration::from_millis(700), ..Limits::default() };
-    let world = with_a_slow_one(Duration::from_millis(1_000), limits);
+    let world = with_a_slow_one(Duration::from_secs(1), limits);
     let figures = || String::from_utf8(world.get("/metrics").body).unwrap();
     let up = "varvite_store_up{store=\"chain\"} 1";
     assert!(!figures().contains(up));
-    std::thread::sleep(Duration::from_millis(4_000));
+    std::thread::sleep(Duration::from_secs(4));
     let second = figures();
     assert!(
         second.contains(up) && second.contains("varvite_commits{store=\"chain\"} 3"),

@@ -80,7 +80,9 @@ fn what_did_not_come_of_a_tree_in_part_is_not_said_to_be_behind_one() {
         let mut replay = on_a_store();
         let in_part = vec![Argument::Handle(5), given.clone()];
         replay.call(&call(Action::Given, in_part, Answer::Failed)).unwrap();
-        calls.iter().for_each(|call| replay.call(call).unwrap());
+        for call in calls {
+            replay.call(call).unwrap();
+        }
         assert_eq!(replay.outcome().mismatches, 1);
         replay.outcome().first_mismatch.unwrap()
     };

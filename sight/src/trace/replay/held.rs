@@ -164,7 +164,9 @@ impl Held {
 
     /// Takes note of a change of `tree` at `path`.
     fn change(&mut self, tree: u64, path: &[Vec<u8>], value: usize) {
-        path.iter().for_each(|step| self.names.add(step));
+        for step in path {
+            self.names.add(step);
+        }
         let leaf = self.leaf_entries * STEP_BYTES / 2 + self.names.longest(self.leaf_entries);
         let pieces = (PIECE_BYTES + leaf + self.above_bytes).saturating_mul(path.len() as u64);
         // A new entry may part a leaf, down to where it differs.
