@@ -296,7 +296,6 @@ mod tests {
             b"{\"tables\":1}\n",
             b"{\"tables\":0}\n{\"table\":\"a\"}\n",
             b"{\"table\":\"a\",\"operater\":\"max\"}\n{\"tables\":1}\n",
-            b"{\"table\":\"a\",\"key\":\"max\"}\n{\"tables\":1}\n",
         ] {
             let error = all(bad).unwrap_err();
             assert!(error.kind() == Kind::Corrupt && error.detail().contains("line "), "{error}");
