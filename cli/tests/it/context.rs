@@ -353,7 +353,7 @@ fn a_check_names_what_is_damaged_at_its_end_and_advises_the_repair_and_not_itsel
     varvite(&["context", "collect", "run", store, "--keep", "1"]).yes();
     (2..5).for_each(|number| put("main", number));
     varvite(&["context", "collect", "run", store, "--keep", "1"]).yes();
-    let log = varvite(&["context", "log", store, "side", "--format", "json"]).json();
+    let log = varvite(&["context", "log", store, "--branch", "side", "--format", "json"]).json();
     let side = log[0]["hash"].as_str().unwrap().to_owned();
     let files = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path());
     let part = files.filter(|path| text(path).contains("0000-000000-")).max().unwrap();

@@ -195,7 +195,10 @@ fn run(arguments: &Run, format: Format) -> Outcome {
     let before = disk_bytes(folder);
     let commits = store.stats().commits;
     let is_new = store.collect_status()?.phase == CollectPhase::None;
-    let has_begun = begin(arguments, &mut store)?;
+    let has_begun = begin(arguments, &mut store).map_err(|error| match error.kind() {
+        Kind::Corrupt => error.context("nothing is collected"),
+        _ => error,
+    })?;
     if has_begun && let Err(error) = go_on(&mut store) {
         return Err(stopped(store, folder, is_new, error).into());
     }
