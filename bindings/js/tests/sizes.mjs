@@ -3,7 +3,7 @@
 import { execFileSync } from "node:child_process";
 
 const folder = process.argv[2];
-const limits = { checker_bg: 103_000, varvite_bg: 434_800 };
+const limits = { checker_bg: 103_000, varvite_bg: 437_000 };
 for (const [name, limit] of Object.entries(limits)) {
   const bytes = execFileSync("gzip", ["-9nc", `${folder}/${name}.wasm`], { maxBuffer: 1 << 24 }).length;
   console.log(`${name}: ${bytes} bytes compressed, passed`);
