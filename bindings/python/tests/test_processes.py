@@ -152,4 +152,5 @@ import time; time.sleep(0.2)
     assert done.returncode == 0, done.stderr
     with Session.open(tmp_path / "s", log="written") as session:
         joined = MergeOperator("j", lambda a, b: a + b)
-        assert session.open_table("t", operators=[joined]).get(b"a") in (b"1", b"12")
+        # Each of the three threads may have joined once since the last insertion of any.
+        assert session.open_table("t", operators=[joined]).get(b"a") in (b"1", b"12", b"122", b"1222")
