@@ -389,22 +389,7 @@ impl Tip {
             let sifted = self.sift(pack, writer, collection, credits);
             let Err(error) = sifted else { return sifted.map(Some) };
             self.give_up(writer, collection);
-            if !error.is_no_space() || writer.poisoned {
-                return Err(error);
-            }
-            let removed = self.remove_doomed(writer, credits)?;
-            if removed > 0 {
-                return Ok(Some(removed));
-            }
-            if !collection.marks.merges_any() {
-                return Err(error);
-            }
-            // What is written in full is longer than what it takes the place of: all as it is may find room.
-            let (horizon, next) = (collection.horizon.clone(), collection.next);
-            *collection = Collection::new(pack, horizon, Some(next), Merging::Nothing)?;
-            // As behind a crash: what is gone may have been written again, and is marked now if it is referred to.
-            writer.control.has_copies |= writer.control.index == Index::Always;
-            return Ok(Some(CREDIT));
+            return self.find_room(pack, writer, collection, error, credits).map(Some);
         }
         match collection.next.checked_sub(1).and_then(|number| writer.row(number)) {
             Some(row) => self.begin_clean(pack, writer, collection, &row).map(Some),
@@ -414,6 +399,42 @@ impl Tip {
             }
             None => self.end_collection(pack, writer, collection),
         }
+    }
+
+    /// What was to be written met `error`: where the disk was full, what is in the way of the next attempt goes, or that
+    /// writes less. Returns what that cost.
+    fn find_room(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        collection: &mut Collection,
+        error: Error,
+        credits: u64,
+    ) -> Result<u64> {
+        if !error.is_no_space() || writer.poisoned {
+            return Err(error);
+        }
+        let removed = self.remove_doomed(writer, credits)?;
+        if removed > 0 {
+            return Ok(removed);
+        }
+        if pack.evicted_hashes.give_up() {
+            return Ok(CREDIT);
+        }
+        if !collection.marks.merges_any() {
+            return Err(error);
+        }
+        // What is written in full is longer than what it takes the place of: all as it is may find room.
+        let (horizon, next) = (collection.horizon.clone(), collection.next);
+        *collection = Collection::new(pack, horizon, Some(next), Merging::Nothing)?;
+        // As behind a crash: what is gone may have been written again, and is marked now if it is referred to.
+        writer.control.has_copies |= writer.control.index == Index::Always;
+        self.warnings.add(format!(
+            "the disk has no room for what a collection writes in full: it marks what is left once more, and \
+             leaves each record as it is ({})",
+            error.detail()
+        ));
+        Ok(CREDIT)
     }
 
     /// What could not be written is begun anew by the next step; its room is for others until then.

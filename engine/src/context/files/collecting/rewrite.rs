@@ -49,11 +49,18 @@ fn in_full(offset: u64, node: &Node) -> (Tag, Encoder) {
 }
 
 /// Whether `node`, which is to be written for `record` at `offset`, is known to have another hash: where those of all its
-/// children are in memory. Each of them would be a read of its record.
-fn has_other_hash(pack: &Pack, offset: u64, node: &Node, record: &Record<'_>) -> bool {
+/// children are in memory. Each of them would be a read of its record. Where memory says so, it is forgotten and the disk
+/// asked: memory may be what is wrong.
+fn has_other_hash(pack: &Pack, offset: u64, node: &Node, record: &Record<'_>) -> Result<bool> {
     let known = pack.hashes.get(offset);
     let known = known.filter(|it| it.is_whole() && it.hashes().len() == node.width());
-    known.is_some_and(|known| digest::of_children(node, &known.into()) != record.hash)
+    if known.is_none_or(|known| digest::of_children(node, &known.into()) == record.hash) {
+        return Ok(false);
+    }
+    drop(pack.hashes.take(offset));
+    let mut anew = node.clone();
+    anew.hash.take();
+    Ok(digest::node(&Arc::new(anew), Some(pack))? != record.hash)
 }
 
 /// The patch `record` at `offset`, an object or the base of another, without the bases that go, of which it is: one of the
@@ -93,7 +100,7 @@ pub(crate) fn merged(
     };
     let read = in_full(offset, &made);
     let is_same = read.0 == full.0 && read.1.bytes() == full.1.bytes();
-    if !is_same || has_other_hash(pack, offset, &made, record) {
+    if !is_same || has_other_hash(pack, offset, &made, record)? {
         let expected = "records that make the directory with the hash that they say";
         return Err(Error::corrupt(file, place, expected, "those of another"));
     }

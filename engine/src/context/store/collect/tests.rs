@@ -9,10 +9,14 @@ use crate::context::hash::{self, CommitHash};
 use crate::context::options::Options;
 use crate::context::pieces::kept::Kept;
 use crate::context::pieces::node::Known;
+use crate::context::store::collection::Sifting;
 use crate::context::store::{CommitInfo, Store};
 use crate::context::tree::Tree;
+use crate::disk::Disk;
 use crate::disk::memory::MemoryDisk;
+use crate::disk::sim::{Fault, SimDisk};
 use crate::error::Kind;
+use crate::sync::lock;
 
 fn root(store: &Store, commit: &CommitHash) -> u64 {
     store.commit_at(store.commit_offset(commit).unwrap()).unwrap().1.root
@@ -55,4 +59,54 @@ fn a_node_that_is_wrong_in_memory_or_has_another_hash_is_not_written_anew() {
     pack.keep_hashes(second, Known::Own(hashes), false);
     assert_eq!(written(hash).unwrap().0, right);
     assert_eq!(written([7; 32]).unwrap_err().kind(), Kind::Corrupt);
+    // What memory has of the children is wrong: it is forgotten, and the disk tells.
+    drop(pack.hashes.take(second));
+    pack.keep_hashes(second, Known::Own(vec![[9; 32]; 20]), false);
+    assert_eq!(written(hash).unwrap().0, right);
+    assert!(pack.hashes.get(second).is_none(), "what is wrong is used no more");
+    pack.keep_hashes(second, Known::Own(vec![[9; 32]; 20]), false);
+    assert_eq!(written([7; 32]).unwrap_err().kind(), Kind::Corrupt);
+}
+
+#[test]
+fn on_a_full_disk_the_file_of_hashes_makes_room_for_a_collection() {
+    let disk = SimDisk::new(3);
+    let options = Options {
+        hashes_bytes: 40_000,
+        hashes_file_bytes: 1 << 20,
+        objects_bytes: 1 << 20,
+        chunk_bytes: 100_000,
+        ..Options::default()
+    };
+    let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    let mut tree = store.empty_tree();
+    let name = |number: u64| format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    for number in 0..3_000 {
+        tree.add(&["index", &name(number)], &[number as u8; 50]).unwrap();
+    }
+    let mut commit = store.commit(&mut tree, &CommitInfo::new(&[], 0, "a", "b")).unwrap();
+    for number in 1..60_u64 {
+        let mut tree = store.checkout(&commit).unwrap();
+        tree.add(&["index", &name(number * 977 % 3_000)], &[7; 50]).unwrap();
+        let info = CommitInfo::new(&[commit], number as i64, "a", "b");
+        commit = store.commit(&mut tree, &info).unwrap();
+    }
+    let has_file = |store: &Store| store.pack.evicted_hashes.file().is_some();
+    assert!(has_file(&store));
+    store.collect(&commit).unwrap();
+    let writes = |store: &Store| {
+        let tip = store.tip.as_ref().unwrap();
+        let writer = lock(&tip.writer);
+        let collection = writer.collection.as_ref().unwrap();
+        matches!(collection.sifting, Some(Sifting::Rewriting(_)))
+    };
+    while !writes(&store) {
+        assert!(store.collect_step(1).unwrap());
+    }
+    assert!(has_file(&store));
+    disk.fail_at(1, Fault::Space);
+    while store.collect_step(50).unwrap() {}
+    assert!(!has_file(&store), "it takes no space any more");
+    assert_eq!(store.warnings(), Vec::<String>::new(), "the collection goes on as it was");
+    assert_eq!(store.check().unwrap().commits, 1);
 }
