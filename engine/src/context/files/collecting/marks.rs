@@ -471,7 +471,7 @@ impl Marks {
         self.old[index].set.remove(distance);
         let place = self.place(patch);
         let of = &mut self.old[place];
-        of.merged.insert(patch - of.base, true);
+        of.merged.insert(patch - of.base, false);
     }
 
     /// Whether the patch at `offset` is written anew, because something that it is a patch of goes.
