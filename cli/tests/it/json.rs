@@ -64,7 +64,7 @@ const MORE: [&str; 46] = [
     "trace convert CALLS OUT",
     "trace convert ROWS OUT",
     "bench context --accounts 20 --blocks 2 --reads 5 --updates 5 --memory --timings",
-    "bench context --accounts 20 --blocks 6 --reads 5 --updates 5 --collect-every 2 --keep 1",
+    "bench context --accounts 20 --blocks 6 --reads 5 --updates 5 --collect-every 2 --keep 1 --index always",
     "bench context --accounts 20 --blocks 3 --reads 5 --updates 5 --lower NEW",
     "bench utxo setup --entries 1000 --dir NEW",
     "bench utxo run --dir UTXO --batches 2",

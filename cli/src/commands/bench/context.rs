@@ -19,6 +19,7 @@ use varvite::{Error, Result};
 
 use self::archiving::{Archiver, Lower, MovedChunks};
 use self::collecting::{Collected, Collector};
+use crate::commands::replay::blocks::IndexKind;
 use crate::exit::{self, Outcome, Verdict};
 use crate::print::{self, Format};
 use crate::sight;
@@ -84,21 +85,25 @@ pub struct Arguments {
     /// Let a reader look at the newest commit and at old ones meanwhile, twenty times a second
     #[arg(long, requires = "collect_every", conflicts_with = "memory")]
     reader: bool,
+    /// Which objects the store finds by hash
+    #[arg(long, value_enum, default_value_t)]
+    index: IndexKind,
     #[command(flatten)]
     sight: sight::Flags,
 }
 
 impl Arguments {
-    /// Options of the memory that was asked for.
+    /// Options of the index and of the memory that were asked for.
     fn budgets(&self) -> Options {
+        let options = Options { index: self.index.into(), ..Options::default() };
         if let Some(mib) = self.memory_mib {
-            return Options::default().within_memory(mib << 20);
+            return options.within_memory(mib << 20);
         }
         Options {
             objects_bytes: self.objects_mib << 20,
             hashes_bytes: self.hashes_mib << 20,
             pages_bytes: self.pages_mib << 20,
-            ..Options::default()
+            ..options
         }
     }
 }

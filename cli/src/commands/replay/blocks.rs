@@ -31,6 +31,15 @@ pub enum IndexKind {
     Always,
 }
 
+impl From<IndexKind> for Index {
+    fn from(kind: IndexKind) -> Index {
+        match kind {
+            IndexKind::Minimal => Index::Minimal,
+            IndexKind::Always => Index::Always,
+        }
+    }
+}
+
 /// Replay a block workload on a context store
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -100,10 +109,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let options = Options {
         recorder: tracing.recorder(),
         observer: timings.clone().map(|it| it as Arc<dyn Observer>),
-        index: match arguments.index {
-            IndexKind::Minimal => Index::Minimal,
-            IndexKind::Always => Index::Always,
-        },
+        index: arguments.index.into(),
         ..Options::default()
     };
     let disk: Arc<dyn Disk> = match &arguments.store {

@@ -344,10 +344,7 @@ fn made(
 const OBJECTS_MIB: u64 = 84;
 
 fn index(kind: Option<IndexKind>) -> Index {
-    match kind.unwrap_or_default() {
-        IndexKind::Minimal => Index::Minimal,
-        IndexKind::Always => Index::Always,
-    }
+    kind.unwrap_or_default().into()
 }
 
 /// What the store is opened with, and the one beside it.

@@ -260,7 +260,11 @@ impl Collector {
 /// Bytes of a new store with the commits of `store`: the oldest copied, the others made from the one before.
 fn fresh(arguments: &Arguments, store: &Store) -> Result<u64> {
     let folder = temporary()?;
-    let options = Options { objects_bytes: arguments.objects_mib << 20, ..Options::default() };
+    let options = Options {
+        index: arguments.index.into(),
+        objects_bytes: arguments.objects_mib << 20,
+        ..Options::default()
+    };
     let mut copy = Store::create(OsDisk::create(folder.path())?, options)?;
     let mut log = store.log(usize::MAX)?;
     let Some(first) = log.pop() else { return Ok(0) };
