@@ -28,6 +28,7 @@ mod check_beside; // checks beside a writer that replaces what is checked, and l
 mod check_parts; // checks of a part, and in parts, find what one check of everything finds
 mod collect_any_tree; // collections beside commits of trees of any age, grafts, readers, openings: against maps
 mod collect_damage; // a byte wrong in each file of a store that was collected, or is being collected
+mod collect_index; // what the index of all objects takes behind collections, beside one that was made anew
 mod collect_joins; // small sparse chunks become one: in the long run, under faults and crashes
 mod collect_kept; // what collections keep is exported to Irmin and proven; a clearing beside one is noticed by readers
 mod collect_killed; // a process that commits and collects, killed at a hundred moments

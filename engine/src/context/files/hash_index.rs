@@ -6,8 +6,9 @@
 //! or of another store is made anew, never believed. Readers put what is newer into memory.
 //! Format document: `docs/format/hash-index.md`.
 
+mod sweep;
+
 use std::collections::HashMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use super::chunk::Place;
@@ -26,6 +27,8 @@ use crate::sync::{Mutex, lock};
 use crate::table::{
     Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table, TableOptions, View,
 };
+
+pub(crate) use sweep::Sweep;
 
 /// What snapshots of the index are labelled with.
 const LABEL: &str = "context index";
@@ -120,26 +123,14 @@ pub(crate) struct HashIndex {
     read_only: bool,
     /// There was one on disk, however little it covered.
     pub(crate) was_there: bool,
+    /// The table of objects was merged since it was saved, or that was tried.
+    has_merged: bool,
     /// Entries since it was saved, or that was tried; and where.
     unsaved: u64,
     tried: Place,
     /// It was begun again and has not reached the end of the pack.
     behind: bool,
     pub(crate) warnings: Arc<Warnings>,
-}
-
-/// How far a walk over all objects has come.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sweep {
-    after: Option<Hash>,
-}
-
-/// What a part of such a walk did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Swept {
-    pub(crate) seen: usize,
-    pub(crate) removed: usize,
-    pub(crate) is_done: bool,
 }
 
 /// A moment of one kind of entries: lookups in it wait for nobody.
@@ -245,6 +236,7 @@ impl HashIndex {
             passed_between: None,
             read_only,
             was_there: false,
+            has_merged: false,
             unsaved: 0,
             tried: Place::start(0),
             behind: false,
@@ -633,48 +625,9 @@ impl HashIndex {
         Ok(())
     }
 
-    /// Looks at the next objects, at most `most`, and removes those of which `goes` says so by their offset.
-    /// One seek, one page for some 90 of them, and an update.
-    pub(crate) fn sweep(
-        &mut self,
-        sweep: &mut Sweep,
-        most: usize,
-        goes: impl Fn(u64) -> bool,
-    ) -> Result<Swept> {
-        let mut swept = Swept { seen: 0, removed: 0, is_done: true };
-        // What was written again has taken the place of what would go.
-        self.settle()?;
-        let Some(tables) = self.tables.as_mut().filter(|_| !self.read_only) else {
-            return Ok(swept);
-        };
-        let from = sweep.after.as_ref().map_or(Bound::Unbounded, |hash| Bound::Excluded(&hash[..]));
-        let mut cursor = tables.objects.cursor(from, Bound::Unbounded)?;
-        let (mut batch, mut last) = (Batch::new(), None);
-        while swept.seen < most
-            && let Some((key, value)) = cursor.next()?
-        {
-            swept.seen += 1;
-            if goes(offset(value)?) {
-                batch.delete(key);
-                swept.removed += 1;
-            }
-            last = Hash::try_from(key).ok();
-        }
-        drop(cursor);
-        if swept.removed > 0 {
-            tables.objects.update(&batch)?;
-            self.covered.objects = self.covered.objects.saturating_sub(swept.removed as u64);
-            self.unsaved += swept.removed as u64;
-            tables.has_changed = true;
-        }
-        swept.is_done = swept.seen < most;
-        sweep.after = last.or(sweep.after);
-        Ok(swept)
-    }
-
     /// Saves what is known as all of the pack up to `place`, which is durable.
     pub(crate) fn save(&mut self, place: Place) -> Result<()> {
-        (self.unsaved, self.tried) = (0, place);
+        (self.unsaved, self.tried, self.has_merged) = (0, place, false);
         // What is not known of the pack must not be taken for what is not there.
         if self.behind {
             return Ok(());

@@ -40,6 +40,10 @@ const JOINED_MAX: usize = 256;
 /// What a swap or a sync costs beside the bytes.
 const SWAP: u64 = 768 * CREDIT;
 
+/// An index that was merged to no more bytes is saved where the collection ends; a longer one when it is next saved, which its
+/// host does between commits.
+const INDEX_AT_ONCE: u64 = 16 << 20;
+
 /// So many neighbours of which nothing stays go by one swap.
 const GONE_MAX: usize = 4096;
 
@@ -220,9 +224,11 @@ impl Store {
             if collection.sweep.is_some() {
                 // The index comes before the writer: it is the next step's.
                 let Some(index) = &mut index else { break };
-                let spent = collection.sweep(index, left);
-                (collection.is_swept, left) =
-                    (spent.is_none(), left.saturating_sub(spent.unwrap_or(0)));
+                let spent = tip.sweep(&pack, &mut writer, &mut collection, index, left);
+                outcome = spent.map_err(Self::kept).map(|spent| {
+                    left = left.saturating_sub(spent);
+                    true
+                });
                 continue;
             }
             // What cannot be done in parts waits for a step that has room for it, or nothing else.
@@ -491,6 +497,29 @@ impl Tip {
             collection.is_led = !index.is_behind() && index.save(writer.place()).is_ok();
         }
         Ok(SWAP)
+    }
+
+    /// Rids the index of what went. What became smaller by much is saved: until then its old files stay. Returns what that
+    /// cost.
+    fn sweep(
+        &self,
+        pack: &Pack,
+        writer: &mut Writer,
+        collection: &mut Collection,
+        index: &mut HashIndex,
+        credits: u64,
+    ) -> Result<u64> {
+        if let Some(spent) = collection.sweep(index, credits) {
+            return Ok(spent);
+        }
+        collection.is_swept = true;
+        if !index.is_behind() && index.has_merged(INDEX_AT_ONCE) {
+            writer.sync(&*self.disk, pack.meter())?;
+            // One that cannot be saved is in nobody's way.
+            let _ = index.save(writer.place());
+            return Ok(SWAP);
+        }
+        Ok(CREDIT)
     }
 
     /// Writes the control file with the places of chunks as they are now.

@@ -131,6 +131,9 @@ const SEEN: u64 = 256;
 const REMOVED: u64 = 1024;
 const SEEK: u64 = 64 << 10;
 
+/// What merging a byte of its entries costs.
+const MERGED: u64 = 4;
+
 /// What asking the index for an object costs.
 const LED: u64 = 4096;
 
@@ -233,18 +236,29 @@ impl Collection {
         Arc::get_mut(&mut self.marks).expect("nobody else has them before it takes away")
     }
 
-    /// Rids the index of some objects that went; returns what that cost, none when it is done, or cannot be.
+    /// Rids the index of some objects that went, and then merges some of it if much of it is dead; returns what that cost,
+    /// none when it is done, or cannot be.
     pub(super) fn sweep(&mut self, index: &mut HashIndex, credits: u64) -> Option<u64> {
         let (marks, edge) = (&self.marks, self.horizon.commit);
         let goes = |offset| offset < edge && !marks.has_object(offset);
-        let most = (credits / SEEN).clamp(1, 4096) as usize;
+        let mut sweep = self.sweep.take()?;
         // An index that is damaged, or behind, is made again without what went.
-        let swept = self.sweep.as_mut().and_then(|sweep| index.sweep(sweep, most, goes).ok());
-        let Some(swept) = swept.filter(|swept| !swept.is_done) else {
-            self.sweep = None;
-            return None;
+        let spent = if sweep.is_merging {
+            let bytes = (credits / MERGED).max(1);
+            if index.merge_some(bytes).ok()? == 0 {
+                return None;
+            }
+            bytes * MERGED
+        } else {
+            let most = (credits / SEEN).clamp(1, 4096) as usize;
+            let swept = index.sweep(&mut sweep, most, goes).ok()?;
+            if swept.is_done && !index.begin_merging(&mut sweep).ok()? {
+                return None;
+            }
+            SEEK + swept.seen as u64 * SEEN + swept.removed as u64 * REMOVED
         };
-        Some(SEEK + swept.seen as u64 * SEEN + swept.removed as u64 * REMOVED)
+        self.sweep = Some(sweep);
+        Some(spent)
     }
 
     /// Lets the index lead to some old objects that stay, where it leads to copies that go; returns what that
