@@ -368,7 +368,9 @@ fn what_is_merged_within_a_chunk_makes_no_room() {
     let kept = put(&mut store, &mut tree, last, 3);
     store.collect(&kept).unwrap();
     let most = most_beside(&mut store, &sim);
-    assert!(most <= 3 * CHUNK + before / 25, "{most} of {before}");
+    // All of it stays, and gets mappings: pages of 4 KiB, which are much in chunks as small.
+    let mapped = store.stats().pack_bytes.saturating_sub(before);
+    assert!(most - mapped <= 2 * CHUNK + before / 25, "{most} of {before}, {mapped} of mappings");
 }
 
 /// Where there is room for what stays of a chunk and for nothing more, a collection makes room all the same.
@@ -386,6 +388,33 @@ fn a_collection_on_a_disk_that_is_nearly_full_makes_room() {
         assert!(store.stats().pack_bytes < before, "{before}");
         assert!(content(&store.checkout(&kept).unwrap()).unwrap() == expected);
         assert_eq!(store.check().unwrap().commits, 2, "{beside}");
+    }
+}
+
+/// The second try leaves records as they are, and says so. Where that finds no room either the next step goes on once there is
+/// some.
+#[test]
+fn a_collection_without_room_for_what_it_merges_tells_that_it_merges_nothing() {
+    for index in [Index::Minimal, Index::Always] {
+        let mut told = 0;
+        for beside in (6_000..30_000).step_by(1_500) {
+            let sim = SimDisk::new(6);
+            let (mut store, commits) = patched_store(&sim, index);
+            let kept = commits[commits.len() - 2];
+            let expected = content(&store.checkout(&kept).unwrap()).unwrap();
+            store.collect(&kept).unwrap();
+            sim.capacity(Some(sim.total_bytes() + beside));
+            let ended = finish(&mut store);
+            let marks_again = |told: &String| told.contains("marks what is left once more");
+            let tells = store.warnings().iter().filter(|it| marks_again(it)).count();
+            told += tells;
+            sim.capacity(None);
+            finish(&mut store).unwrap();
+            assert!(content(&store.checkout(&kept).unwrap()).unwrap() == expected);
+            let checked = store.check().unwrap();
+            assert_eq!((checked.commits, checked.index_faults.len()), (2, 0), "{index:?} {beside}");
+        }
+        assert!(told > 0, "{index:?}");
     }
 }
 
