@@ -404,7 +404,9 @@ fn a_collection_without_room_for_what_it_merges_tells_that_it_merges_nothing() {
             let expected = content(&store.checkout(&kept).unwrap()).unwrap();
             store.collect(&kept).unwrap();
             sim.capacity(Some(sim.total_bytes() + beside));
-            let ended = finish(&mut store);
+            if let Err(error) = finish(&mut store) {
+                assert_eq!(error.kind(), varvite::error::Kind::Io, "{error}");
+            }
             let marks_again = |told: &String| told.contains("marks what is left once more");
             let tells = store.warnings().iter().filter(|it| marks_again(it)).count();
             told += tells;
