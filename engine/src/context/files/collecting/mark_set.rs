@@ -1,5 +1,7 @@
 //! The marks of one chunk, in order, in about two bytes each where they are close.
 
+use crate::prefetch;
+
 /// Bytes of the chunk whose marks are together: the distance of a mark from the first of them, and a bit,
 /// fit a word.
 const BLOCK: u64 = 1 << 15;
@@ -220,6 +222,17 @@ impl MarkSet {
         self.bytes += block.bytes();
         self.count += u64::from(was == Was::Unmarked);
         was != Was::Same
+    }
+
+    /// Asks for the memory that the mark of the record at `distance` is in, or will be.
+    pub(crate) fn prefetch(&self, distance: u64) {
+        let (group, block, word) = split(distance);
+        if let Some(Some(blocks)) = self.groups.get(group) {
+            match &blocks[block] {
+                Block::List(words) => words.first().into_iter().for_each(prefetch::line),
+                Block::Cells(cells) => prefetch::line(&cells[cell_of(word).0]),
+            }
+        }
     }
 
     /// Takes the mark of the record at `distance` back.

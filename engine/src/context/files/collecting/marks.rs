@@ -9,7 +9,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::mark_set::MarkSet;
+use super::pending::{Pending, PendingMark};
 use super::reached::{self, Hidden, HiddenOf, each_reached};
+use super::whole_scan::WholeScan;
 use crate::cache::PAGE;
 use crate::context::files::chunk::{Opening, Seal};
 use crate::context::files::chunk_files::Chunk;
@@ -19,8 +21,6 @@ use crate::context::files::record::{self, Record};
 use crate::context::pieces::entry;
 use crate::context::pieces::node::{Node, Slot};
 use crate::error::{Error, Result};
-use crate::file::append::HEAD;
-use crate::format::header;
 
 /// What looking at a record costs beside its bytes, and each reference that it has: one of many in order, one
 /// by itself, and one of a node that is put together from patches. Copying a byte costs one. A visit is of an old record,
@@ -91,23 +91,6 @@ enum Stage {
     In(usize, Walk),
 }
 
-/// How far a chunk is that stays whole.
-#[derive(Debug)]
-enum WholeScan {
-    Batches(Batches),
-    /// It is sparse: pages of its mapping.
-    Pages(Range<u32>),
-}
-
-/// A whole chunk whose records are looked at in order.
-#[derive(Debug)]
-struct Batches {
-    reader: ChunkReader,
-    /// The next byte, and where its batch ends.
-    at: u64,
-    end: u64,
-}
-
 /// A chunk on its way.
 #[derive(Debug)]
 struct Walk {
@@ -147,6 +130,8 @@ pub(crate) struct Marks {
     stage: Stage,
     /// Of bases that were not looked at yet, what the patches that are kept hide.
     hidden: HiddenOf,
+    /// Of chunks that are still to be come to, and not in the sets yet.
+    pending: Pending,
     /// Marked when their chunks, or their places in the one under way, had been passed: still to be looked at.
     late: Vec<u64>,
     /// Chunks that begin before are not looked at.
@@ -204,6 +189,7 @@ impl Marks {
             whole,
             stage: Stage::Roots(0, None),
             hidden: HiddenOf::default(),
+            pending: Pending::default(),
             late: Vec::new(),
             floor: 0,
             line: 0,
@@ -267,7 +253,9 @@ impl Marks {
         if !is_object {
             self.share(offset);
         }
-        self.note(mark(offset, is_object))
+        self.note(mark(offset, is_object))?;
+        self.settle();
+        Ok(())
     }
 
     /// The base at `offset` stays, whatever else needs it. One that was passed does, or is looked at as late.
@@ -304,6 +292,12 @@ impl Marks {
             let expected = "a record that something refers to";
             return Err(Error::corrupt("pack", offset, expected, "no chunk"));
         };
+        if self.is_behind(index) {
+            if self.pending.push(PendingMark { index, distance, is_object: mark & 1 == 1 }) {
+                self.settle();
+            }
+            return Ok(());
+        }
         let is_ahead = self.is_ahead(index, distance);
         if self.old[index].set.insert(distance, mark & 1 == 1) && !is_ahead {
             self.late.push(mark);
@@ -311,10 +305,37 @@ impl Marks {
         Ok(())
     }
 
+    /// Whether the old chunk with this index is still to be begun with, so that nobody asks for its marks before.
+    fn is_behind(&self, index: usize) -> bool {
+        match &self.stage {
+            Stage::Roots(..) => true,
+            Stage::Below(left) | Stage::Fill(left, _) => index < *left,
+            Stage::In(left, _) => index + 1 < *left,
+        }
+    }
+
+    /// Puts what is pending into the sets.
+    fn settle(&mut self) {
+        for of in self.pending.iter() {
+            self.old[of.index].set.prefetch(of.distance);
+        }
+        for of in self.pending.drain() {
+            self.old[of.index].set.insert(of.distance, of.is_object);
+        }
+    }
+
     /// Works until it has cost about `credits` bytes; returns the cost, and whether all is marked.
     pub(crate) fn go_on(&mut self, pack: &Pack, credits: u64) -> Result<(u64, bool)> {
+        let outcome = self.mark(pack, credits);
+        self.settle();
+        outcome
+    }
+
+    fn mark(&mut self, pack: &Pack, credits: u64) -> Result<(u64, bool)> {
         let mut spent = 0;
         while spent < credits {
+            // What comes now may ask for them.
+            self.settle();
             if let Some(mark) = self.late.pop() {
                 spent += self.visit_late(pack, mark)?;
                 continue;
@@ -660,51 +681,6 @@ impl Marks {
         let marked = marked.map(|(distance, is_object)| (chunk.base + distance, is_object));
         // Where the target is the end is among those that stay.
         marked.or_else(|| (offset <= end).then_some((end, true)))
-    }
-}
-
-impl WholeScan {
-    /// Of all records of `chunk`, or of those from the commit at `edge` on.
-    fn begin(pack: &Pack, chunk: &Arc<Chunk>, edge: Option<u64>) -> Result<WholeScan> {
-        if !chunk.is_whole() {
-            return Ok(WholeScan::Pages(pack.mapping_pages(chunk)?));
-        }
-        let reader = ChunkReader::open(pack, Arc::clone(chunk))?;
-        let (at, end) = match edge {
-            // A commit is the last of its batch.
-            Some(edge) => {
-                let length = pack.record(edge, |_, _, record| Ok(record.length as u64))?;
-                (edge - chunk.base, edge - chunk.base + length)
-            }
-            None => (header::LENGTH as u64, header::LENGTH as u64),
-        };
-        Ok(WholeScan::Batches(Batches { reader, at, end }))
-    }
-}
-
-impl Batches {
-    /// The place of the next record of `chunk`, none at its end.
-    fn next(&mut self, chunk: &Chunk) -> Result<Option<u64>> {
-        if self.at == self.end {
-            if self.at >= chunk.end() {
-                return Ok(None);
-            }
-            let head = self.reader.bytes(self.at, HEAD)?;
-            let length = u32::from_le_bytes(head[8..12].try_into().expect("four bytes"));
-            self.at += HEAD as u64;
-            self.end = self.at + u64::from(length);
-        }
-        Ok(Some(self.at))
-    }
-
-    /// Goes behind a record of `length` bytes.
-    fn pass(&mut self, chunk: &Chunk, length: u64) -> Result<()> {
-        if self.at + length > self.end {
-            let expected = "a record within its batch";
-            return Err(Error::corrupt(&chunk.path, self.end, expected, "a longer one"));
-        }
-        self.at += length;
-        Ok(())
     }
 }
 
