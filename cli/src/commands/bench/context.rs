@@ -184,6 +184,7 @@ pub fn small(folder: Option<&Path>, trace: Option<PathBuf>) -> Result<Report> {
         pages_mib: 16,
         collect_every: None,
         keep: None,
+        index: IndexKind::Minimal,
         reader: false,
         sight: sight::Flags { trace, ..sight::Flags::default() },
     };

@@ -98,6 +98,8 @@ struct Tables {
     saved: Option<String>,
     /// Entries were removed or put in of what is covered already, which no count need show.
     has_changed: bool,
+    /// The table of objects was merged since it was saved, or that was tried.
+    has_merged: bool,
 }
 
 /// See the module.
@@ -123,8 +125,6 @@ pub(crate) struct HashIndex {
     read_only: bool,
     /// There was one on disk, however little it covered.
     pub(crate) was_there: bool,
-    /// The table of objects was merged since it was saved, or that was tried.
-    has_merged: bool,
     /// Entries since it was saved, or that was tried; and where.
     unsaved: u64,
     tried: Place,
@@ -236,7 +236,6 @@ impl HashIndex {
             passed_between: None,
             read_only,
             was_there: false,
-            has_merged: false,
             unsaved: 0,
             tried: Place::start(0),
             behind: false,
@@ -342,8 +341,14 @@ impl HashIndex {
             return self.empty_tables(session);
         }
         let (commits, objects) = (snapshot.take("commits")?, snapshot.take("objects")?);
-        self.tables =
-            Some(Tables { session, commits, objects, saved: Some(name), has_changed: false });
+        self.tables = Some(Tables {
+            session,
+            commits,
+            objects,
+            saved: Some(name),
+            has_changed: false,
+            has_merged: false,
+        });
         self.covered = covered;
         self.reached = covered.place;
         Ok(())
@@ -356,7 +361,14 @@ impl HashIndex {
         let [commits, objects] = self.table_options();
         let commits = session.create_table("commits", commits)?;
         let objects = session.create_table("objects", objects)?;
-        self.tables = Some(Tables { session, commits, objects, saved: None, has_changed: false });
+        self.tables = Some(Tables {
+            session,
+            commits,
+            objects,
+            saved: None,
+            has_changed: false,
+            has_merged: false,
+        });
         Ok(())
     }
 
@@ -627,7 +639,10 @@ impl HashIndex {
 
     /// Saves what is known as all of the pack up to `place`, which is durable.
     pub(crate) fn save(&mut self, place: Place) -> Result<()> {
-        (self.unsaved, self.tried, self.has_merged) = (0, place, false);
+        (self.unsaved, self.tried) = (0, place);
+        if let Some(tables) = &mut self.tables {
+            tables.has_merged = false;
+        }
         // What is not known of the pack must not be taken for what is not there.
         if self.behind {
             return Ok(());

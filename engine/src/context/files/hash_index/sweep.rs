@@ -82,8 +82,8 @@ impl HashIndex {
             return Ok(false);
         }
         tables.objects = tables.session.incremental_union("objects", &[&tables.objects])?;
-        tables.has_changed = true;
-        (sweep.is_merging, self.has_merged) = (true, true);
+        (tables.has_changed, tables.has_merged) = (true, true);
+        sweep.is_merging = true;
         Ok(true)
     }
 
@@ -95,7 +95,7 @@ impl HashIndex {
 
     /// Whether it was merged since it was saved, and has at most so many bytes now.
     pub(crate) fn has_merged(&self, most: u64) -> bool {
-        let objects = self.tables.as_ref().filter(|_| self.has_merged);
-        objects.is_some_and(|it| it.objects.stats().is_ok_and(|stats| stats.disk_bytes <= most))
+        let merged = self.tables.as_ref().filter(|tables| tables.has_merged);
+        merged.is_some_and(|it| it.objects.stats().is_ok_and(|stats| stats.disk_bytes <= most))
     }
 }
