@@ -589,6 +589,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         return Err(Error::invalid(why).into());
     }
     let place = arguments.store.as_deref();
+    folder::expect_two(["--store", "--beside"], [place, arguments.beside.as_deref()])?;
+    folder::expect_two(
+        ["--trace", "--beside-trace"],
+        [arguments.trace.as_deref(), arguments.beside_trace.as_deref()],
+    )?;
     check_parts(arguments, faces, refused)?;
     check_upserts(&arguments.upserts, &contents)?;
     let (settled, beside_settled) = settled(arguments)?;
