@@ -275,8 +275,7 @@ impl Opened {
         let Opened { context, session, made, reads_only, was_there } = self;
         let mut replay = Replay::new(context, session, settled.table.clone(), monotonic_ns);
         replay = replay.with_tables(of_snapshot);
-        replay = replay.holds(arguments.held_mib << 20).spills_at(settled.context.tree_bytes);
-        replay = replay.counts_by(cpu_ns);
+        replay = replay.holds(arguments.held_mib << 20).counts_by(cpu_ns);
         replay = replay.joins(arguments.upserts.iter().map(Joined::pair).collect());
         if let Some(commit) = at {
             replay = replay.begins_at(commit);
