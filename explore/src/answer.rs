@@ -115,11 +115,14 @@ pub fn fault(fault: &Fault) -> Response<Body> {
     response(fault.status, "application/json", said.to_string())
 }
 
+/// Gives the columns of an answer's list of that name.
+pub type Columns<'a> = &'a dyn Fn(&str) -> Vec<String>;
+
 /// The answer as it goes out, if there is room for it: as comma-separated values where `columns` gives those of the rows that it
 /// is asked for.
 pub fn sent(
     answer: Answer,
-    columns: Option<&dyn Fn(&str) -> Vec<String>>,
+    columns: Option<Columns<'_>>,
     outgoing: &Arc<Outgoing>,
 ) -> Response<Body> {
     let (kind, name, bytes) = match (answer, columns) {
@@ -264,7 +267,7 @@ mod tests {
     #[test]
     fn what_has_no_rows_is_refused_as_values() {
         let outgoing = Outgoing::new(0);
-        let columns: &dyn Fn(&str) -> Vec<String> = &|_| Vec::new();
+        let columns: Columns<'_> = &|_| Vec::new();
         let status =
             |answer, as_csv: bool| sent(answer, as_csv.then_some(columns), &outgoing).status();
         let none = || Answer::Json(json!({ "seconds": 1 }), "");

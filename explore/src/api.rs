@@ -320,7 +320,7 @@ pub async fn run(state: &Arc<State>, endpoint: &'static Endpoint, raw: &str) -> 
         match (endpoint.make)(&shared, &query, &until) {
             // Here, as what is long takes time to write.
             Ok(made) => {
-                let columns: &dyn Fn(&str) -> _ = &|rows| schema::columns(endpoint.path, rows);
+                let columns: answer::Columns<'_> = &|rows| schema::columns(endpoint.path, rows);
                 answer::sent(made, as_csv.then_some(columns), &shared.outgoing)
             }
             Err(fault) => answer::fault(&fault),
