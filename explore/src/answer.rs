@@ -115,18 +115,30 @@ pub fn fault(fault: &Fault) -> Response<Body> {
     response(fault.status, "application/json", said.to_string())
 }
 
-/// The answer as it goes out, if there is room for it.
-pub fn sent(answer: Answer, as_csv: bool, outgoing: &Arc<Outgoing>) -> Response<Body> {
-    let (kind, name, bytes) = match answer {
-        Answer::Json(_, "") | Answer::Text(..) if as_csv => {
+/// Gives the columns of an answer's list of that name.
+pub type Columns<'a> = &'a dyn Fn(&str) -> Vec<String>;
+
+/// The answer as it goes out, if there is room for it: as comma-separated values where `columns` gives those of the rows that it
+/// is asked for.
+pub fn sent(
+    answer: Answer,
+    columns: Option<Columns<'_>>,
+    outgoing: &Arc<Outgoing>,
+) -> Response<Body> {
+    let (kind, name, bytes) = match (answer, columns) {
+        (Answer::Json(_, "") | Answer::Text(..), Some(_)) => {
             let why = "this answer has no rows: ask for JSON";
             return fault(&Fault::new(StatusCode::BAD_REQUEST, "Refused", why));
         }
-        Answer::Json(value, rows) if as_csv => values(&value[rows], rows),
-        Answer::Listed(_, _, rows) if as_csv => values(&rows, "fields"),
-        Answer::Json(value, _) => ("application/json", None, value.to_string().into_bytes()),
-        Answer::Text(kind, text) | Answer::Listed(kind, text, _) => (kind, None, text.into_bytes()),
-        Answer::File { name, bytes } => ("application/octet-stream", Some(name), bytes),
+        (Answer::Json(value, rows), Some(columns)) => values(&columns(rows), &value[rows], rows),
+        (Answer::Listed(_, _, rows), Some(_)) => values(&[], &rows, "fields"),
+        (Answer::Json(value, _), None) => {
+            ("application/json", None, value.to_string().into_bytes())
+        }
+        (Answer::Text(kind, text) | Answer::Listed(kind, text, _), None) => {
+            (kind, None, text.into_bytes())
+        }
+        (Answer::File { name, bytes }, _) => ("application/octet-stream", Some(name), bytes),
     };
     let length = bytes.len();
     let Some(body) = outgoing.body(bytes) else {
@@ -143,8 +155,8 @@ pub fn sent(answer: Answer, as_csv: bool, outgoing: &Arc<Outgoing>) -> Response<
 }
 
 /// Rows as a file of comma-separated values.
-fn values(rows: &Value, name: &str) -> (&'static str, Option<String>, Vec<u8>) {
-    ("text/csv; charset=utf-8", Some(format!("{name}.csv")), csv(rows).into_bytes())
+fn values(columns: &[String], rows: &Value, name: &str) -> (&'static str, Option<String>, Vec<u8>) {
+    ("text/csv; charset=utf-8", Some(format!("{name}.csv")), csv(columns, rows).into_bytes())
 }
 
 fn attach(headers: &mut HeaderMap, name: &str) {
@@ -170,12 +182,13 @@ fn fields(row: &Value) -> Vec<(String, &Value)> {
     all
 }
 
-/// Rows as comma-separated values, the first line with the names.
-fn csv(rows: &Value) -> String {
+/// Rows as comma-separated values. The first line has the names: `columns`, which are there without a row too, and behind them
+/// what else rows have.
+fn csv(columns: &[String], rows: &Value) -> String {
     let rows: Vec<_> = rows.as_array().into_iter().flatten().map(fields).collect();
     let mut places: HashMap<&str, usize> = HashMap::new();
     let mut names: Vec<&str> = Vec::new();
-    for (name, _) in rows.iter().flatten() {
+    for name in columns.iter().chain(rows.iter().flatten().map(|(name, _)| name)) {
         places.entry(name).or_insert_with(|| {
             names.push(name);
             names.len() - 1
@@ -220,8 +233,15 @@ mod tests {
         let rows =
             json!([{"a": 1, "b": "x,\"y\""}, {"a": -2, "c": "=1+1", "b": null}, {"c": ["d"]}]);
         let expected = "a,b,c\r\n1,\"x,\"\"y\"\"\",\r\n-2,,'=1+1\r\n,,\"[\"\"d\"\"]\"\r\n";
-        assert_eq!(csv(&rows), expected);
-        assert_eq!(csv(&Value::Null), "\r\n");
+        assert_eq!(csv(&[], &rows), expected);
+    }
+
+    #[test]
+    fn columns_are_named_without_a_row_and_in_one_order() {
+        let columns = ["b".to_owned(), "a".to_owned()];
+        assert_eq!(csv(&columns, &json!([])), "b,a\r\n");
+        assert_eq!(csv(&columns, &Value::Null), "b,a\r\n");
+        assert_eq!(csv(&columns, &json!([{"a": 1, "c": 2}])), "b,a,c\r\n,1,2\r\n");
     }
 
     #[test]
@@ -232,7 +252,7 @@ mod tests {
             {"second": 2, "total_ms": {}},
         ]);
         let expected = "second,total_ms.add,total_ms.find\r\n0,1.5,\r\n1,3,2\r\n2,,\r\n";
-        assert_eq!(csv(&rows), expected);
+        assert_eq!(csv(&[], &rows), expected);
     }
 
     #[test]
@@ -247,7 +267,9 @@ mod tests {
     #[test]
     fn what_has_no_rows_is_refused_as_values() {
         let outgoing = Outgoing::new(0);
-        let status = |answer, as_csv| sent(answer, as_csv, &outgoing).status();
+        let columns: Columns<'_> = &|_| Vec::new();
+        let status =
+            |answer, as_csv: bool| sent(answer, as_csv.then_some(columns), &outgoing).status();
         let none = || Answer::Json(json!({ "seconds": 1 }), "");
         assert_eq!(status(none(), true), StatusCode::BAD_REQUEST);
         assert_eq!(status(none(), false), StatusCode::OK);

@@ -18,12 +18,13 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::answer::{self, Answer, Fault};
 use crate::outgoing::Outgoing;
 use crate::query::Query;
+use crate::schema;
 use crate::server::Limits;
 use crate::sources::{Shown, Source};
 use sharing::Sharings;
@@ -131,12 +132,19 @@ pub struct Endpoint {
     names: &'static [&'static str],
     /// For people.
     about: &'static str,
+    /// Whether it has rows, which are comma-separated values too.
+    has_rows: bool,
     make: fn(&State, &Query, &Until) -> Made,
 }
 
 macro_rules! endpoint {
     ($path:literal, [$($name:literal),*], $about:literal, $make:expr) => {
-        Endpoint { path: $path, names: &["format", $($name),*], about: $about, make: $make }
+        Endpoint {
+            path: $path, names: &["format", $($name),*], about: $about, has_rows: true, make: $make
+        }
+    };
+    ($path:literal, [$($name:literal),*], $about:literal, $make:expr, without rows) => {
+        Endpoint { has_rows: false, ..endpoint!($path, [$($name),*], $about, $make) }
     };
 }
 
@@ -148,7 +156,8 @@ static ENDPOINTS: &[Endpoint] = &[
         "/api/pulse",
         ["store"],
         "what changes while a writer goes on: sizes, memory and I/O, and a number that is another when the files are",
-        overview::pulse
+        overview::pulse,
+        without rows
     ),
     endpoint!(
         "/api/commits",
@@ -172,9 +181,16 @@ static ENDPOINTS: &[Endpoint] = &[
         "/api/proof",
         ["store", "commit", "path", "encoding"],
         "what a proof of a path would be",
-        proof::describe
+        proof::describe,
+        without rows
     ),
-    endpoint!("/api/proof/file", ["store", "commit", "path", "encoding"], "the proof", proof::file),
+    endpoint!(
+        "/api/proof/file",
+        ["store", "commit", "path", "encoding"],
+        "the proof",
+        proof::file,
+        without rows
+    ),
     endpoint!(
         "/api/weights",
         ["store", "commit", "path", "offset", "limit"],
@@ -259,7 +275,7 @@ static ENDPOINTS: &[Endpoint] = &[
         "time of a call by share of calls, of each run and action",
         traces::distributions
     ),
-    endpoint!("/metrics", [], "figures for Prometheus", metrics::metrics),
+    endpoint!("/metrics", [], "figures for Prometheus", metrics::metrics, without rows),
 ];
 
 /// The endpoint at `path`.
@@ -303,7 +319,10 @@ pub async fn run(state: &Arc<State>, endpoint: &'static Endpoint, raw: &str) -> 
         let until = Until { end, is_alone };
         match (endpoint.make)(&shared, &query, &until) {
             // Here, as what is long takes time to write.
-            Ok(made) => answer::sent(made, as_csv, &shared.outgoing),
+            Ok(made) => {
+                let columns: answer::Columns<'_> = &|rows| schema::columns(endpoint.path, rows);
+                answer::sent(made, as_csv.then_some(columns), &shared.outgoing)
+            }
             Err(fault) => answer::fault(&fault),
         }
     });
@@ -329,46 +348,17 @@ fn work_end(start: Instant, end: Instant, work: Duration, answer: Duration) -> I
 fn list(_: &State, _: &Query, _: &Until) -> Made {
     let rows: Vec<_> = ENDPOINTS
         .iter()
-        .map(|it| json!({ "path": it.path, "query": it.names, "about": it.about }))
+        .map(|it| {
+            let names = it.names.iter().filter(|name| it.has_rows || **name != "format");
+            json!({ "path": it.path, "query": names.collect::<Vec<_>>(), "about": it.about })
+        })
         .collect();
     Ok(Answer::Json(json!({ "endpoints": rows }), "endpoints"))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as all endpoints")]
 fn schema(_: &State, _: &Query, _: &Until) -> Made {
-    let text = include_str!("../../docs/guide/explorer.schema.json");
-    let schema: Value = serde_json::from_str(text).map_err(|error| {
-        Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "Encoding", error.to_string())
-    })?;
-    let mut rows = Vec::new();
-    for part in ["properties", "$defs"] {
-        for (answer, described) in schema[part].as_object().into_iter().flatten() {
-            fields(answer, described, "", &mut rows);
-        }
-    }
-    Ok(Answer::Listed("application/schema+json", text.to_owned(), rows.into()))
-}
-
-/// A row for each field of an answer: where it is, its types, and whether it is always there.
-fn fields(answer: &str, described: &Value, place: &str, rows: &mut Vec<Value>) {
-    let required = described["required"].as_array();
-    for (name, field) in described["properties"].as_object().into_iter().flatten() {
-        let mut place = format!("{place}{name}");
-        let mut inner = field;
-        while inner["type"] == "array" {
-            place += "[]";
-            inner = &inner["items"];
-        }
-        let types = match (&inner["type"], inner["$ref"].as_str()) {
-            (_, Some(other)) => other.rsplit('/').next().unwrap_or(other).to_owned(),
-            (Value::Array(types), _) => {
-                types.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ")
-            }
-            (one, _) => one.as_str().unwrap_or("any").to_owned(),
-        };
-        let always = required.is_some_and(|all| all.iter().any(|it| it == name));
-        rows.push(json!({ "answer": answer, "field": place, "type": types, "always": always }));
-        fields(answer, inner, &format!("{place}."), rows);
-    }
+    Ok(Answer::Listed("application/schema+json", schema::TEXT.to_owned(), schema::listed().into()))
 }
 
 #[cfg(test)]

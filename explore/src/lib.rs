@@ -12,6 +12,7 @@ mod assets;
 mod outgoing;
 mod query;
 mod routes;
+mod schema;
 mod server;
 mod sources;
 

@@ -109,6 +109,8 @@ impl Query {
         let is_plain = raw.bytes().all(|digit| digit.is_ascii_digit());
         match raw.parse::<u64>() {
             Ok(number) if is_plain && number <= most => Ok(number),
+            // What is behind the last one is missing, and said so.
+            _ if most == u64::MAX => refused(format!("{name} is a number, in decimal digits")),
             _ => refused(format!("{name} is a number from 0 to {most}")),
         }
     }

@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 pub struct Clock {
     counter: quanta::Clock,
     begun: u64,
+    /// Nanoseconds of a reading, in parts of 2^[`PARTS`].
+    rate: u64,
     /// Readings of the counter in a second.
     second: u64,
     checks: Arc<Checks>,
@@ -35,6 +37,9 @@ struct Checks {
     is_uneven: AtomicBool,
 }
 
+/// Bits of the part of a nanosecond that is told of a reading, which takes 2^20 nanoseconds at most.
+const PARTS: u32 = 44;
+
 /// By how much the counter may be off before it is not gone by: what it takes to read both, and a hundredth.
 const OFF_MAX: Duration = Duration::from_millis(50);
 
@@ -43,11 +48,15 @@ impl Clock {
     #[must_use]
     pub fn new() -> Clock {
         let counter = quanta::Clock::new();
-        let (begun, readings) = (counter.raw(), 1 << 32);
-        let second = readings * 1_000_000_000 / counter.delta_as_nanos(0, readings).max(1);
+        let begun = counter.raw();
+        // Known once, a reading is one multiplication.
+        let readings: u64 = 1 << 40;
+        let rate = u128::from(counter.delta_as_nanos(0, readings).max(1)) << PARTS >> 40;
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        let second = ((1_000_000_000_u128 << PARTS) / u128::from(rate.max(1))) as u64;
         let (last, is_uneven) = (AtomicU64::new(begun), AtomicBool::new(false));
         let checks = Arc::new(Checks { begun: Instant::now(), last, is_uneven });
-        Clock { counter, begun, second, checks }
+        Clock { counter, begun, rate, second, checks }
     }
 
     /// Nanoseconds since it was made.
@@ -59,7 +68,14 @@ impl Clock {
         if reading.wrapping_sub(self.checks.last.load(Ordering::Relaxed)) > self.second {
             return self.checked(reading);
         }
-        self.counter.delta_as_nanos(self.begun, reading)
+        self.elapsed(reading)
+    }
+
+    /// Nanoseconds up to a reading; 0 for one of before.
+    #[inline]
+    fn elapsed(&self, reading: u64) -> u64 {
+        let readings = reading.saturating_sub(self.begun);
+        ((u128::from(readings) * u128::from(self.rate)) >> PARTS) as u64
     }
 
     #[cold]
@@ -67,7 +83,7 @@ impl Clock {
         let elapsed = self.checks.begun.elapsed();
         // Between the two the thread may have stood still.
         let after = self.counter.raw();
-        let by_counter = [reading, after].map(|it| self.counter.delta_as_nanos(self.begun, it));
+        let by_counter = [reading, after].map(|it| self.elapsed(it));
         let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let off = OFF_MAX.as_nanos() as u64 + elapsed_ns / 100;
         let is_even = reading >= self.begun
@@ -129,6 +145,11 @@ mod tests {
     fn a_clock_is_looked_after_once_a_second() {
         let clock = Clock::new();
         assert!(clock.counter.delta_as_nanos(0, clock.second).abs_diff(1_000_000_000) < 1_000);
+        // A year is as long as by the counter's own measure, to a second.
+        let year = clock.second * 365 * 86_400;
+        let by_counter = clock.counter.delta_as_nanos(0, year);
+        let off = clock.elapsed(clock.begun + year).abs_diff(by_counter);
+        assert!(off < 1_000_000_000, "{off} ns");
         let before = clock.checks.last.load(Ordering::Relaxed);
         let late = Clock { second: 0, ..clock.clone() };
         goes_on(&late);

@@ -134,6 +134,10 @@ impl<C: Fn() -> u64 + Send + Sync> context::Observer for Timings<C> {
         (self.clock)()
     }
 
+    fn prefix_steps(&self) -> usize {
+        self.depth
+    }
+
     fn record(
         &self,
         operation: context::Operation,

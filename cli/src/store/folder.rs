@@ -127,15 +127,35 @@ pub fn expect_no_dead_link(folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Where `path` is: what is not there yet is where the nearest folder above it is.
+fn whereabouts(path: &Path) -> Option<PathBuf> {
+    path.ancestors().find_map(|above| {
+        let there = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        Some(there.canonicalize().ok()?.join(path.strip_prefix(above).ok()?))
+    })
+}
+
+/// `Invalid` where the options `names` are given one and the same place, of which each would take the other's for another
+/// program's.
+pub fn expect_two(names: [&str; 2], places: [Option<&Path>; 2]) -> Result<()> {
+    if let [Some(one), Some(other)] = places
+        && let (Some(one), Some(there)) = (whereabouts(one), whereabouts(other))
+        && one == there
+    {
+        return Err(Error::invalid(format!(
+            "{} and {} are both {}: give one of them another place",
+            names[0],
+            names[1],
+            other.display()
+        )));
+    }
+    Ok(())
+}
+
 /// Refuses to make a store in `target` when that is in the store `source`, which stays as it is.
 pub fn apart(source: &Path, target: &Path) -> Result<()> {
     let Ok(own) = source.canonicalize() else { return Ok(()) };
-    // What is not there yet is where the nearest folder above it is.
-    let there = target.ancestors().find_map(|it| {
-        let it = if it.as_os_str().is_empty() { Path::new(".") } else { it };
-        it.canonicalize().ok()
-    });
-    if there.is_some_and(|there| there.starts_with(&own)) {
+    if whereabouts(target).is_some_and(|there| there.starts_with(&own)) {
         return Err(Error::invalid(format!(
             "{} is in the store {} itself: choose a place elsewhere",
             target.display(),

@@ -113,6 +113,21 @@ fn options_that_would_do_nothing_are_refused() {
 }
 
 #[test]
+fn what_both_sides_would_have_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    for line in ["--store N --beside N", "--store S --beside ./S", "--store a/b/N --beside a/b/N"] {
+        let line = format!("trace replay T {line}");
+        run(folder, &line).error(2, &["--store and --beside are both"]);
+        assert!(!folder.join("N").exists() && !folder.join("a").exists(), "{line}");
+    }
+    let line = "trace replay T --store N --beside M --trace R --beside-trace ./R";
+    run(folder, line).error(2, &["--trace and --beside-trace are both"]);
+    assert!(["N", "M", "R"].iter().all(|it| !folder.join(it).exists()));
+}
+
+#[test]
 fn a_damaged_store_ends_a_replay_as_damage() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();

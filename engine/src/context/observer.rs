@@ -151,8 +151,14 @@ pub trait Observer: Send + Sync {
     /// The host's clock, in nanoseconds from any fixed point.
     fn now_ns(&self) -> u64;
 
-    /// `operation` took `duration_ns` and `cost`. `prefix` has the first [`PREFIX_STEPS`] steps of the
-    /// path, as given to the tree that was asked; none for operations of a store, save a branch's name.
+    /// How many first steps of a path [`Observer::record`] is told, up to [`PREFIX_STEPS`], which it is without this. Asked once,
+    /// by each store that has the observer.
+    fn prefix_steps(&self) -> usize {
+        PREFIX_STEPS
+    }
+
+    /// `operation` took `duration_ns` and `cost`. `prefix` has the first steps of the path, as given to the tree that was asked, up
+    /// to [`prefix_steps`](Observer::prefix_steps); none for operations of a store, save a branch's name.
     fn record(&self, operation: Operation, prefix: &[&[u8]], duration_ns: u64, cost: &Cost);
 
     /// `operation` has begun, which runs what the host gives it: a fold, a diff or a merge. What this thread does until
@@ -172,6 +178,7 @@ pub trait Observer: Send + Sync {
 /// An observer and what is counted for it.
 pub(crate) struct Meter {
     observer: Arc<dyn Observer>,
+    prefix_steps: usize,
     pub(crate) bytes_read: AtomicU64,
     pub(crate) bytes_written: AtomicU64,
     pub(crate) node_hits: AtomicU64,
@@ -191,6 +198,7 @@ impl Meter {
     pub(crate) fn new(observer: Arc<dyn Observer>) -> Arc<Meter> {
         let zero = || AtomicU64::new(0);
         Arc::new(Meter {
+            prefix_steps: observer.prefix_steps().min(PREFIX_STEPS),
             observer,
             bytes_read: zero(),
             bytes_written: zero(),
@@ -338,8 +346,8 @@ impl<M: Borrow<Meter>, S: AsRef<[u8]>> Drop for Span<'_, M, S> {
             sync_ns: after.sync_ns - before.sync_ns,
         };
         let mut prefix: [&[u8]; PREFIX_STEPS] = [&[]; PREFIX_STEPS];
+        let prefix = &mut prefix[..self.path.len().min(meter.prefix_steps)];
         prefix.iter_mut().zip(self.path).for_each(|(to, step)| *to = step.as_ref());
-        let prefix = &prefix[..self.path.len().min(PREFIX_STEPS)];
         meter.observer.record(self.operation, prefix, duration_ns, &cost);
     }
 }

@@ -279,10 +279,15 @@ impl Store {
     /// more than [`Options::tree_bytes`], and its observer is the store's. What it spilled before the target of a
     /// [collection](Store::collect) goes with that, since no commit has it: commit such a tree first.
     pub fn empty_tree(&self) -> Tree {
-        let tree = Tree::stored(self.configuration(), self.load_from(), Slot::empty_directory());
+        let tree = self.unrecorded_tree();
         let recorder = self.options.recorder.as_ref();
         Tree::recorded_as_new(recorder, Action::EmptyTree, None, || Ok(tree))
             .expect("there is nothing that can fail")
+    }
+
+    /// The same, of which a recorder is told when it is an argument of a call, with its content, as of a tree that was made elsewhere.
+    pub fn unrecorded_tree(&self) -> Tree {
+        Tree::stored(self.configuration(), self.load_from(), Slot::empty_directory())
     }
 
     /// The store of Irmin behind this one. The package for JavaScript opens none, as it has no readers, which look up beside

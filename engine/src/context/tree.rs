@@ -72,6 +72,8 @@ pub struct Tree {
     root: Slot,
     /// About how many bytes became live since the tree was last written out.
     live_bytes: u64,
+    /// The same ever, with what was copied of what other handles have.
+    made_bytes: u64,
     /// What a recorder knows it by.
     traced: Option<Traced>,
 }
@@ -89,24 +91,22 @@ impl Tree {
     /// The empty tree.
     #[must_use]
     pub fn empty(configuration: Configuration) -> Tree {
-        Tree {
-            configuration,
-            load: None,
-            root: Slot::empty_directory(),
-            live_bytes: 0,
-            traced: None,
-        }
+        Tree::of(configuration, None, Slot::empty_directory())
+    }
+
+    fn of(configuration: Configuration, load: Option<Arc<dyn Load>>, root: Slot) -> Tree {
+        Tree { configuration, load, root, live_bytes: 0, made_bytes: 0, traced: None }
     }
 
     /// A tree that is one value.
     #[must_use]
     pub fn of_value(configuration: Configuration, value: &[u8]) -> Tree {
-        Tree { configuration, load: None, root: Slot::value(value), live_bytes: 0, traced: None }
+        Tree::of(configuration, None, Slot::value(value))
     }
 
     /// The tree at a place of a pack.
     pub(crate) fn stored(configuration: Configuration, load: Arc<dyn Load>, root: Slot) -> Tree {
-        Tree { configuration, load: Some(load), root, live_bytes: 0, traced: None }
+        Tree::of(configuration, Some(load), root)
     }
 
     pub(crate) fn root(&self) -> &Slot {
@@ -138,13 +138,7 @@ impl Tree {
     }
 
     fn at(&self, root: Slot) -> Tree {
-        Tree {
-            configuration: self.configuration,
-            load: self.load.clone(),
-            root,
-            live_bytes: 0,
-            traced: None,
-        }
+        Tree::of(self.configuration, self.load.clone(), root)
     }
 
     /// The directory in `slot`, unless it is a value.
@@ -434,6 +428,7 @@ impl Tree {
             }
         };
         self.live_bytes = self.live_bytes.saturating_add(live_bytes);
+        self.made_bytes = made(self.made_bytes, live_bytes);
         let (known, slot) = self.walk(path, tally)?;
         if known == path.len() && slot.same(&root) {
             return Ok(());
@@ -496,11 +491,13 @@ impl Tree {
         tally: Option<&Tally>,
         action: impl FnOnce(&Directories<'_>, &mut Slot) -> Result<()>,
     ) -> Result<()> {
-        let Tree { configuration, load, root, live_bytes, .. } = self;
+        let Tree { configuration, load, root, live_bytes, made_bytes, .. } = self;
         let counted = load.as_deref().map(Counted::new);
         let load = counted.as_ref().map(|counted| counted as &dyn Load);
         let outcome = action(&Directories { configuration: *configuration, load, tally }, root);
-        *live_bytes += counted.map_or(0, |counted| counted.bytes());
+        let (taken, copied) = counted.map_or((0, 0), |counted| counted.bytes());
+        *live_bytes += taken;
+        *made_bytes = made(*made_bytes, taken + copied);
         outcome
     }
 
@@ -523,7 +520,9 @@ impl Tree {
         self.spill_if_large()?;
         let names: usize = path.iter().map(|step| step.as_ref().len()).sum();
         let steps = (path.len() - known) as u64 + 1;
-        self.live_bytes += (names + value) as u64 + ENTRY_BYTES * steps;
+        let added = (names + value) as u64 + ENTRY_BYTES * steps;
+        self.live_bytes += added;
+        self.made_bytes = made(self.made_bytes, added);
         let most = self.configuration.stable_hash();
         self.change(tally, |directories, root| {
             let mut slot = root;
@@ -605,6 +604,12 @@ fn check_value<S: AsRef<[u8]>>(path: &[S], length: usize) -> Result<()> {
         "the value of {length} bytes at \"{}\" is longer than {VALUE_MAX}: bind it in parts",
         names.join("/")
     )))
+}
+
+/// [`Tree::made_bytes`] after a change. The package for JavaScript has nobody who asks.
+#[inline]
+fn made(before: u64, bytes: u64) -> u64 {
+    if cfg!(varvite_js) { before } else { before.saturating_add(bytes) }
 }
 
 /// The directory in `slot`, which is one, made live.

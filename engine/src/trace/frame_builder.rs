@@ -110,8 +110,8 @@ impl Names {
         self.told.clear();
     }
 
-    /// Tells a step, whose ends are `ends`.
-    #[inline]
+    /// Tells a step, whose ends are `ends`. Mostly one or two of a path's are told: those that are not have the registers.
+    #[inline(never)]
     fn step(&mut self, to: &mut Words, step: &[u8], ends: Ends) -> Told {
         let length = step.len();
         if length < NUMBERED {
@@ -217,14 +217,18 @@ impl FrameBuilder {
         let flags = head.depth.min(DEPTH)
             | if failed { FAILED } else { 0 }
             | if other_thread { THREAD } else { 0 };
-        self.to.word(u64::from(head.action.number()) | u64::from(flags) << 8, 2);
+        let word = u64::from(head.action.number()) | u64::from(flags) << 8;
+        let start = zigzag(head.start_ns.wrapping_sub(self.start_ns));
+        self.start_ns = head.start_ns;
         if other_thread {
+            self.to.word(word, 2);
             self.thread = head.thread;
             self.to.varint(head.thread);
+            self.to.long_varint(start);
+            self.to.long_varint(head.duration_ns);
+        } else {
+            self.to.head(word, start, head.duration_ns);
         }
-        self.to.long_varint(zigzag(head.start_ns.wrapping_sub(self.start_ns)));
-        self.start_ns = head.start_ns;
-        self.to.long_varint(head.duration_ns);
     }
 
     /// A handle, by how far it is from the one before; 0 for none.

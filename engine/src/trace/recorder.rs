@@ -37,6 +37,18 @@ impl<C: Fn() -> u64 + Send + Sync> Host for C {
     }
 }
 
+/// A host that is asked for both at once.
+trait Moments: Host {
+    /// The thread and the time.
+    fn moment(&self) -> (u64, u64);
+}
+
+impl<H: Host> Moments for H {
+    fn moment(&self) -> (u64, u64) {
+        (self.thread(), self.now_ns())
+    }
+}
+
 /// Whether this program ever made a recorder. One that cannot, as a module for browsers that offers none, has nobody who
 /// sets this: the compiler sees it, and leaves out all that comes after a question for it.
 static MADE: AtomicBool = AtomicBool::new(false);
@@ -156,7 +168,7 @@ impl Depths {
 /// ```
 pub struct Recorder {
     disk: Arc<dyn Disk>,
-    host: Box<dyn Host>,
+    host: Box<dyn Moments>,
     begun_ns: u64,
     handles: AtomicU64,
     depths: Depths,
@@ -354,9 +366,8 @@ impl Recorder {
     /// Begins a call in which others may be made. Where a host's code runs within, [`run`] sees to what it panics.
     pub(crate) fn begin(&self) -> Begun {
         there_is_one();
-        let thread = self.host.thread();
-        let depth = self.depths.enter(thread);
-        let (start_ns, depth) = (self.host.now_ns(), depth.min(63) as u8);
+        let (thread, start_ns) = self.host.moment();
+        let depth = self.depths.enter(thread).min(63) as u8;
         Begun { start_ns, end_ns: None, aside_ns: 0, thread, depth, is_outer: true }
     }
 
@@ -364,9 +375,8 @@ impl Recorder {
     #[inline]
     pub(crate) fn begin_inner(&self) -> Begun {
         there_is_one();
-        let thread = self.host.thread();
+        let (thread, start_ns) = self.host.moment();
         let depth = self.depth_of(thread);
-        let start_ns = self.host.now_ns();
         Begun { start_ns, end_ns: None, aside_ns: 0, thread, depth, is_outer: false }
     }
 

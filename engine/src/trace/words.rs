@@ -78,6 +78,26 @@ impl Words {
         if value < 0x80 { self.word(value, 1) } else { self.long_varint(value) }
     }
 
+    /// The first two bytes of `word`, then two varints: mostly all are one store.
+    #[inline]
+    pub fn head(&mut self, word: u64, first: u64, second: u64) {
+        if first | second >= 1 << 21 {
+            return self.long_head(word, first, second);
+        }
+        let ((first, first_bytes), (second, second_bytes)) =
+            (three_sevens(first), three_sevens(second));
+        let place = 2 + first_bytes;
+        self.word(word | first << 16 | second << (8 * place), place + second_bytes);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn long_head(&mut self, word: u64, first: u64, second: u64) {
+        self.word(word, 2);
+        self.long_varint(first);
+        self.long_varint(second);
+    }
+
     /// A varint that is likely to have several bytes.
     #[inline(never)]
     pub fn long_varint(&mut self, value: u64) {
@@ -158,6 +178,14 @@ fn four_sevens(value: u64) -> u64 {
     halves & 0x007f_007f | (halves & 0x3f80_3f80) << 1
 }
 
+/// The varint of a number of at most 21 bits, and its length, without a branch.
+#[inline]
+fn three_sevens(value: u64) -> (u64, usize) {
+    let (two, three) = (u64::from(value >= 1 << 7), u64::from(value >= 1 << 14));
+    let groups = value & 0x7f | (value & 0x3f80) << 1 | (value & 0x1f_c000) << 2;
+    (groups | two << 7 | three << 15, (1 + two + three) as usize)
+}
+
 /// The varint of a number of at most 56 bits, and its length. Its length is no branch: that of a time is any.
 #[inline]
 fn varint(value: u64) -> (u64, usize) {
@@ -174,6 +202,10 @@ mod tests {
     use super::*;
     use crate::format::codec::Encoder;
 
+    fn value_of(bits: u8) -> u64 {
+        u64::MAX.checked_shr(64 - u32::from(bits)).unwrap_or(0)
+    }
+
     #[test]
     fn it_writes_what_an_encoder_writes() {
         let (mut words, mut encoder) = (Words::default(), Encoder::new());
@@ -184,6 +216,13 @@ mod tests {
                 encoder.varint(value);
                 words.word(value, 4);
                 encoder.u32(value as u32);
+            }
+            for (first, second) in [(value_of(bits), 3), (200, value_of(bits / 2)), (0, 1 << 20)] {
+                words.head(0x1234, first, second);
+                encoder.u8(0x34);
+                encoder.u8(0x12);
+                encoder.varint(first);
+                encoder.varint(second);
             }
             // Of every length that is copied in another way.
             let bytes: Vec<u8> = (0..bits * 2).map(|byte| byte ^ bits).collect();

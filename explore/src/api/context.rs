@@ -30,14 +30,12 @@ pub fn context(state: &State, query: &Query) -> Result<Arc<Store>, Fault> {
     shown.context().ok_or_else(why)?
 }
 
+/// What names the newest commit.
+const LAST: &str = "last";
+
 /// The commit that `name` in the query names: a hash, a branch, or nothing for the newest.
 pub fn commit(store: &Store, query: &Query, name: &str) -> Result<CommitHash, Fault> {
-    match query.text(name)?.as_deref() {
-        None | Some("last") => {
-            Ok(store.last_commit()?.ok_or_else(|| Fault::missing("the store has no commit yet"))?)
-        }
-        Some(text) => named(store, text, name),
-    }
+    named(store, query.text(name)?.as_deref().unwrap_or(LAST), name)
 }
 
 /// The branch that `text` names as one, by its name or by the bytes of that in hexadecimal: so can be asked for what would be
@@ -56,8 +54,12 @@ fn as_branch(text: &str) -> Option<Result<Vec<u8>, Fault>> {
     Some(name.ok_or_else(|| crate::query::Refused(why.to_owned()).into()))
 }
 
-/// The commit of a hash or a branch, given in `name` of the query.
+/// The commit of a hash or a branch, or the newest, given in `name` of the query.
 pub fn named(store: &Store, text: &str, name: &str) -> Result<CommitHash, Fault> {
+    if text == LAST {
+        let why = || Fault::missing("the store has no commit yet");
+        return store.last_commit()?.ok_or_else(why);
+    }
     if let Some(branch) = as_branch(text) {
         let why = || Fault::missing(format!("{name} is a branch that the store does not have"));
         return store.branch(&branch?).ok_or_else(why);

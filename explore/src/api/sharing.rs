@@ -80,10 +80,12 @@ fn chosen(store: &Store, query: &Query) -> Result<Vec<CommitHash>, Fault> {
     let Some(text) = query.text("commits")? else { return Ok(store.log(last as usize)?) };
     let names: Vec<&str> = text.split(',').take(SHARED_COMMITS_MAX + 1).collect();
     if names.len() > SHARED_COMMITS_MAX {
-        let why = format!("commits are up to {most} hashes or branches, joined by commas");
+        let why = format!("commits are up to {most} hashes, branches or last, joined by commas");
         return Err(crate::query::Refused(why).into());
     }
-    names.iter().map(|name| named(store, name, "commits")).collect()
+    let one =
+        |(at, text): (usize, &&str)| named(store, text, &format!("number {} of commits", at + 1));
+    names.iter().enumerate().map(one).collect()
 }
 
 /// `/api/sharing`.

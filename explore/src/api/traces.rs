@@ -293,12 +293,17 @@ pub fn samples(state: &State, query: &Query, until: &Until) -> Made {
 /// The runs that the query names, or the first ones.
 fn runs(state: &State, query: &Query, until: &Until) -> Result<Vec<Summary>, Fault> {
     let count = state.traces.0.len() as u64;
+    let too_few = "two traces are needed: give some to the program with --trace";
+    if count == 0 {
+        // There is no number that could be given.
+        return Err(Fault::missing(too_few));
+    }
     let mut numbers = query.numbers("traces", COMPARED_MAX, count)?;
     if numbers.is_empty() {
         numbers = (0..count.min(COMPARED_MAX as u64)).collect();
     }
     if numbers.len() < 2 {
-        return Err(Fault::missing("two traces are needed: give some to the program with --trace"));
+        return Err(Fault::missing(too_few));
     }
     let names = state.traces.names();
     let of = |number: &u64| {

@@ -632,6 +632,55 @@ fn the_schema_has_rows_too_and_what_is_text_has_none() {
     assert_eq!(world.get("/metrics?format=csv").status, 400);
 }
 
+/// Who reads values by the names of their columns does not fail on those that are just not there today.
+#[test]
+fn values_without_a_row_have_their_columns() {
+    let world = World::with_traces(Limits::default(), stores::recorded);
+    let first = |target: &str| {
+        let answer = world.get(&format!("{target}format=csv"));
+        assert_eq!(answer.status, 200, "{target}");
+        String::from_utf8(answer.body).unwrap().lines().next().unwrap().to_owned()
+    };
+    for (none, some) in [
+        ("/api/diff?before=last&after=last&", "/api/diff?"),
+        ("/api/commits?limit=0&", "/api/commits?"),
+        ("/api/compare/only?traces=1,1&", "/api/compare/only?"),
+        ("/api/weights?path=block&", "/api/weights?"),
+    ] {
+        let columns = first(none);
+        assert!(columns.contains(','), "{none}: {columns}");
+        assert_eq!(columns, first(some), "{none}");
+    }
+    assert!(first("/api/collection?").starts_with("hash,tree,sequence"));
+    // Of a trace each action has a column, besides.
+    let none = first("/api/trace/commits?from=5&to=2&");
+    assert!(!none.is_empty() && first("/api/trace/commits?").starts_with(&none), "{none}");
+    for path in ["/api/pulse", "/metrics", "/api/proof/file", "/api/tree"] {
+        let all = world.json("/api");
+        let of = all["endpoints"].as_array().unwrap().iter().find(|it| it["path"] == path).unwrap();
+        let lists = of["query"].as_array().unwrap().iter().any(|it| it == "format");
+        assert_eq!(lists, path == "/api/tree", "{of}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_number_or_a_commit_is_said() {
+    let world = world();
+    let why = |target: &str| {
+        let answer = world.get(target);
+        (answer.status, answer.json()["error"]["message"].as_str().unwrap().to_owned())
+    };
+    let (status, said) = why("/api/compare?traces=0,1");
+    assert!(status == 404 && said.contains("--trace"), "{said}");
+    let (status, said) = why("/api/tree?store=ctx");
+    assert!(status == 400 && said == "store is a number, in decimal digits", "{said}");
+    let (status, said) = why("/api/sharing?commits=last,nothing,last");
+    assert!(status == 404 && said.starts_with("number 2 of commits is neither"), "{said}");
+    // As everywhere else.
+    let said = world.json("/api/sharing?commits=last");
+    assert_eq!(said["commits"][0]["hash"], world.commits[2].as_str());
+}
+
 #[test]
 fn a_trace_that_takes_long_is_there_when_somebody_asks_again() {
     let limits = Limits { work: std::time::Duration::ZERO, ..Limits::default() };

@@ -158,9 +158,13 @@ impl Cost {
 
     fn add(&mut self, other: &Cost) {
         let add = |to: &mut u64, more: u64| *to = to.saturating_add(more);
+        add(&mut self.cache_hits, other.cache_hits);
+        // Most find all in memory.
+        if other.bytes_read | other.bytes_written | other.reads | other.sync_ns == 0 {
+            return;
+        }
         add(&mut self.bytes_read, other.bytes_read);
         add(&mut self.bytes_written, other.bytes_written);
-        add(&mut self.cache_hits, other.cache_hits);
         add(&mut self.reads, other.reads);
         add(&mut self.sync_ns, other.sync_ns);
     }

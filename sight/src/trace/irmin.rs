@@ -212,13 +212,50 @@ impl Held {
     }
 }
 
+/// What a tree takes in each of the lists that it may be in.
+const TREE_BYTES: u64 = 200;
+
+/// What a step of a path takes beside its bytes.
+const STEP_BYTES: u64 = 32;
+
+/// Handles of subtrees: of which context, at which path.
+#[derive(Debug, Default)]
+struct Subtrees {
+    all: HashMap<u64, (i64, Vec<Vec<u8>>)>,
+    /// What their paths take.
+    bytes: u64,
+}
+
+impl Subtrees {
+    fn get(&self, handle: u64) -> Option<&(i64, Vec<Vec<u8>>)> {
+        self.all.get(&handle)
+    }
+
+    fn insert(&mut self, handle: u64, context: i64, path: Vec<Vec<u8>>) {
+        self.bytes += bytes_of_path(&path);
+        if let Some((_, before)) = self.all.insert(handle, (context, path)) {
+            self.bytes -= bytes_of_path(&before);
+        }
+    }
+
+    fn remove(&mut self, handle: u64) {
+        if let Some((_, before)) = self.all.remove(&handle) {
+            self.bytes -= bytes_of_path(&before);
+        }
+    }
+}
+
+fn bytes_of_path(path: &[Vec<u8>]) -> u64 {
+    path.iter().map(|step| step.len() as u64 + STEP_BYTES).sum()
+}
+
 /// Makes rows of calls. What no row says is left out, and counted, with all that follows from it: a tree that no row
 /// made as it is, and what was committed of it, would be others where the rows are replayed.
 #[derive(Debug, Default)]
 pub struct ToRows {
     /// The context of a handle, and where it came from: of which context it is the subtree at which path.
     contexts: HashMap<u64, i64>,
-    subtrees: HashMap<u64, (i64, Vec<Vec<u8>>)>,
+    subtrees: Subtrees,
     /// How many handles have a context.
     holders: HashMap<i64, u32>,
     last: i64,
@@ -248,6 +285,26 @@ impl LeftOut {
 }
 
 impl ToRows {
+    /// Bytes that are enough for any trace that lets go of its trees: 4 GiB.
+    pub const KEPT_MAX: u64 = 4 << 30;
+
+    /// `Invalid` where what is kept of trees that the calls so far have not let go of is more than `most` bytes: a stranger's trace
+    /// need let go of none.
+    pub fn check(&self, most: u64) -> Result<()> {
+        let trees = self.contexts.len() + self.subtrees.all.len() + self.lost.len();
+        let commits = self.lost_commits.len();
+        let kept = (trees + commits) as u64 * TREE_BYTES + self.subtrees.bytes;
+        if kept <= most {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the trace does not let go of {trees} trees, which take some {} MiB here, and {} MiB are theirs: convert a shorter \
+             recording",
+            kept >> 20,
+            most >> 20
+        )))
+    }
+
     fn hold(&mut self, handle: u64, context: i64) {
         self.drop_handle(handle);
         self.contexts.insert(handle, context);
@@ -365,7 +422,7 @@ impl ToRows {
             self.left_out.following += u64::from(self.lost.contains(&handle));
             if matches!(call.action, Action::Add | Action::AddTree | Action::Remove) {
                 self.release(handle);
-                self.subtrees.remove(&handle);
+                self.subtrees.remove(handle);
                 self.lost.insert(handle);
             }
         }
@@ -402,8 +459,8 @@ impl ToRows {
                 if self.lost.contains(of) {
                     self.lost.insert(handle);
                 }
-                if let Some(subtree) = self.subtrees.get(of).cloned() {
-                    self.subtrees.insert(handle, subtree);
+                if let Some((context, path)) = self.subtrees.get(*of).cloned() {
+                    self.subtrees.insert(handle, context, path);
                 }
                 let context = *self.contexts.get(of)?;
                 self.hold(handle, context);
@@ -411,7 +468,7 @@ impl ToRows {
             }
             (Action::Release, [Argument::Handle(handle)], _) => {
                 self.release(*handle);
-                self.subtrees.remove(handle);
+                self.subtrees.remove(*handle);
                 self.lost.remove(handle);
                 None
             }
@@ -424,7 +481,7 @@ impl ToRows {
                     self.lost.insert(handle);
                 }
                 let context = *self.contexts.get(of)?;
-                self.subtrees.insert(handle, (context, path.clone()));
+                self.subtrees.insert(handle, context, path.clone());
                 None
             }
             (
@@ -432,12 +489,12 @@ impl ToRows {
                 [Argument::Handle(handle), Argument::Path(path), Argument::Bytes(value)],
                 _,
             ) => {
-                self.subtrees.remove(handle);
+                self.subtrees.remove(*handle);
                 let (from, to) = self.change(*handle)?;
                 Some(TraceRow::Add(path.clone(), value.clone(), from, to))
             }
             (Action::Remove, [Argument::Handle(handle), Argument::Path(path)], _) => {
-                self.subtrees.remove(handle);
+                self.subtrees.remove(*handle);
                 let (from, to) = self.change(*handle)?;
                 Some(TraceRow::Remove(path.clone(), from, to))
             }
@@ -446,7 +503,7 @@ impl ToRows {
                 [Argument::Handle(handle), Argument::Path(path), Argument::Handle(tree)],
                 _,
             ) => {
-                let (context, source) = self.subtrees.get(tree)?.clone();
+                let (context, source) = self.subtrees.get(*tree)?.clone();
                 if self.contexts.get(handle) != Some(&context) {
                     return None;
                 }

@@ -84,7 +84,6 @@ impl Replay {
         table_options: TableOptions,
         clock: impl Fn() -> u64 + 'static,
     ) -> Replay {
-        let held = Held::new(store.as_ref().map(Store::configuration));
         Replay {
             store,
             reads_only: false,
@@ -101,7 +100,7 @@ impl Replay {
             views: HashMap::new(),
             drafts: HashMap::new(),
             saving: HashMap::new(),
-            held,
+            held: Held::default(),
             times: BTreeMap::new(),
             calls: 0,
             skipped: 0,
@@ -120,14 +119,6 @@ impl Replay {
     #[must_use]
     pub fn holds(mut self, bytes: u64) -> Replay {
         self.held.set_most(bytes);
-        self
-    }
-
-    /// Says what a tree of the store takes in memory before it spills, its `tree_bytes`; without this those of
-    /// [`Options::default`](varvite::context::Options::default). The more it is, the more often trees are asked what they hold.
-    #[must_use]
-    pub fn spills_at(mut self, bytes: u64) -> Replay {
-        self.held.set_tree_bytes(Some(bytes));
         self
     }
 
@@ -163,7 +154,6 @@ impl Replay {
     #[must_use]
     pub fn reads_only(mut self) -> Replay {
         self.reads_only = true;
-        self.held.set_tree_bytes(None);
         self
     }
 
@@ -433,6 +423,7 @@ impl Replay {
             Merge::Merged(tree) => (2, Some(tree)),
             Merge::Conflicts(merged) => (2 + merged.conflicts.len() as u64, Some(merged.tree)),
         };
+        self.held.grow(tree.as_ref().map_or(0, Tree::made_bytes));
         let answer = self.new_tree(call, tree);
         Ok(Some(if number == *came_to { answer } else { Answer::Number(number) }))
     }
@@ -441,11 +432,12 @@ impl Replay {
     fn tree(&mut self, call: &Call, handle: u64, rest: &[Argument]) -> Result<Option<Answer>> {
         if let (Action::Given, [Argument::Entries(entries)]) = (call.action, rest) {
             let store = self.store.as_ref().expect("it was looked for");
-            let configuration = store.configuration();
-            let tree = self.trees.entry(handle).or_insert_with(|| Tree::empty(configuration));
-            for (path, value) in entries {
-                tree.add(path, value)?;
-            }
+            let tree = self.trees.entry(handle).or_insert_with(|| store.unrecorded_tree());
+            let before = tree.made_bytes();
+            let told = entries.iter().try_for_each(|(path, value)| tree.add(path, value));
+            // What came before one that could not be made is there.
+            self.held.grow(tree.made_bytes() - before);
+            told?;
             // One that was not told whole is no mismatch by itself.
             return Ok(Some(if call.answer == Answer::Failed {
                 call.answer
@@ -454,7 +446,9 @@ impl Replay {
             }));
         }
         let Some(mut tree) = self.trees.remove(&handle) else { return Ok(None) };
+        let before = tree.made_bytes();
         let outcome = self.on_tree(&mut tree, call, rest);
+        self.held.grow(tree.made_bytes() - before);
         self.trees.insert(handle, tree);
         outcome
     }
@@ -575,6 +569,7 @@ impl Replay {
                 let merged = self
                     .timed(action, |_| tree.merge(&base, &theirs, walks::resolutions(resolved)))?;
                 let number = merged.conflicts.len() as u64;
+                self.held.grow(merged.tree.made_bytes());
                 let answer = self.new_tree(call, Some(merged.tree));
                 if number == *conflicts { answer } else { Answer::Number(number) }
             }

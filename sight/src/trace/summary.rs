@@ -9,6 +9,7 @@ mod sums;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use serde::Serialize;
 use varvite::Result;
@@ -177,8 +178,8 @@ struct Adding {
     busy_ns: u64,
     actions: BTreeMap<Action, Sums>,
     prefixes: BTreeMap<(Action, String), Sums>,
-    /// Names of tables that are open, as many as [`TABLES_MAX`].
-    tables: BTreeMap<u64, String>,
+    /// Names of tables that are open, as many as [`TABLES_MAX`], and of those that views and drafts are of.
+    tables: BTreeMap<u64, Arc<str>>,
     /// Whether there were more.
     has_more_tables: bool,
     /// Those of commits, or of marks.
@@ -200,7 +201,7 @@ struct Adding {
     grid: Grid,
 }
 
-/// Open tables whose names are kept: a trace need not let go of any. Calls on others are under one prefix.
+/// Open tables, views and drafts whose names are kept: a trace need not let go of any. Calls on others are under one prefix.
 const TABLES_MAX: usize = 1 << 14;
 
 /// What stands for prefixes that are not told apart.
@@ -315,12 +316,11 @@ impl Adding {
             _ => 0,
         };
         self.actions.entry(call.action).or_insert_with(Sums::new).add(call, given, found);
-        if let (Action::OpenTable, varvite::trace::Answer::Handle(handle)) =
-            (call.action, call.answer)
-            && let [Argument::Bytes(name)] = &call.arguments[..]
+        if let varvite::trace::Answer::Handle(handle) = call.answer
+            && let Some(name) = self.table_of(call)
         {
             if self.tables.len() < TABLES_MAX {
-                self.tables.insert(handle, clipped(name));
+                self.tables.insert(handle, name);
             } else {
                 self.has_more_tables = true;
             }
@@ -330,6 +330,17 @@ impl Adding {
         let room = self.prefixes.len() < PREFIXES_MAX || self.prefixes.contains_key(&key);
         let key = if room { key } else { (call.action, OTHERS.to_owned()) };
         self.prefixes.entry(key).or_insert_with(Sums::new).add(call, given, found);
+    }
+
+    /// The name of the table that `call` gives, or of that which the view or the draft that it gives is of.
+    fn table_of(&self, call: &Call) -> Option<Arc<str>> {
+        match (call.action, &call.arguments[..]) {
+            (Action::OpenTable | Action::Duplicate, [.., Argument::Bytes(name)]) => {
+                Some(clipped(name).into())
+            }
+            (Action::View | Action::Draft, [Argument::Handle(of)]) => self.tables.get(of).cloned(),
+            _ => None,
+        }
     }
 
     fn prefix(&self, call: &Call) -> Option<String> {
@@ -343,8 +354,8 @@ impl Adding {
         }
         match &call.arguments[..] {
             [Argument::Handle(handle), ..] if call.action.face() == Face::Table => {
-                let name = self.tables.get(handle).cloned();
-                // A view has no name, and what has none may be a table that was not kept.
+                let name = self.tables.get(handle).map(|name| (**name).to_owned());
+                // What has no name may be one that was not kept.
                 name.or_else(|| self.has_more_tables.then(|| OTHERS.to_owned()))
             }
             _ => None,

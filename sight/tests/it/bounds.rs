@@ -137,8 +137,8 @@ fn what_was_let_go_of_or_written_over_is_not_held() {
     assert_eq!(replay.outcome().mismatches, 0);
     // Those that stay are held, with the copies of what they changed.
     let kept = (1_000..20_000).find(|number| {
-        replay.call(&made(Action::Clone, vec![Argument::Handle(1)], *number)).unwrap();
-        replay.call(&add(*number, &format!("a/{number}"), 1_000)).is_err()
+        replay.call(&made(Action::Clone, vec![Argument::Handle(1)], *number)).is_err()
+            || replay.call(&add(*number, &format!("a/{number}"), 1_000)).is_err()
     });
     assert!((1_400..2_400).contains(&kept.expect("it ends")), "{kept:?}");
 }
@@ -267,22 +267,65 @@ fn a_tree_is_seldom_asked_what_it_holds() {
     let ticks = std::cell::Cell::new(0);
     let clock = move || ticks.replace(ticks.get() + 7);
     let replay = Replay::new(Some(store), None, TableOptions::default(), || 0);
-    let mut replay = replay.holds(64 << 20).spills_at(8 << 20).counts_by(clock);
+    let mut replay = replay.holds(16 << 20).counts_by(clock);
     replay.call(&made(Action::EmptyTree, Vec::new(), 1)).unwrap();
     replay.call(&add(1, &format!("a/{}", "x".repeat(4_000)), 1)).unwrap();
     for number in 0..10_000 {
         replay.call(&add(1, &format!("a/b/{number}"), 10)).unwrap();
     }
-    assert!(replay.countings() <= 2, "{}", replay.countings());
-    assert_eq!(replay.counting_ns(), 7 * replay.countings());
-    // Where each change is of a copy, they are asked: and what that takes is told.
-    for number in 2..2_000 {
+    assert_eq!(replay.countings(), 0);
+    // Where each change is of a copy that is let go of, they are asked: and what that takes is told.
+    for number in 2..20_000 {
         replay.call(&made(Action::Clone, vec![Argument::Handle(1)], number)).unwrap();
         replay.call(&add(number, "a/b/1", 10)).unwrap();
+        replay.call(&add(number, "a/b/2", 11)).unwrap();
         replay.call(&release(number)).unwrap();
     }
-    assert!((1..1_000).contains(&replay.countings()), "{}", replay.countings());
+    assert!((1..100).contains(&replay.countings()), "{}", replay.countings());
     assert_eq!(replay.counting_ns(), 7 * replay.countings());
+}
+
+/// What was made elsewhere is told as content, of any size, and is the replay's store's.
+#[test]
+fn what_is_told_of_another_store_spills_too() {
+    let options = Options { tree_bytes: 1 << 20, ..Options::default() };
+    let store = Store::create(MemoryDisk::seeded(1), options).unwrap();
+    let replay = Replay::new(Some(store), None, TableOptions::default(), || 0);
+    let mut replay = replay.holds(8 << 20);
+    for part in 0..400 {
+        let entries = (0..100).map(|number| {
+            (vec![b"a".to_vec(), format!("{part}-{number}").into_bytes()], vec![7; 600])
+        });
+        let given = vec![Argument::Handle(1), Argument::Entries(entries.collect())];
+        replay.call(&call(Action::Given, given, Answer::Nothing)).unwrap();
+    }
+    let length = vec![Argument::Handle(1), path("a")];
+    replay.call(&call(Action::Length, length, Answer::Number(40_000))).unwrap();
+    assert_eq!(replay.outcome().mismatches, 0);
+}
+
+/// Each subtree has a path of its own, of any length.
+#[test]
+fn a_conversion_keeps_no_more_than_it_may() {
+    let (mut to, most) = (ToRows::default(), 1 << 20);
+    to.rows(&made(Action::EmptyTree, Vec::new(), 1));
+    let found = |handle| made(Action::FindTree, vec![Argument::Handle(1), path("a/b")], handle);
+    let ended = (2..100_000).find(|handle| {
+        to.rows(&found(*handle));
+        to.check(most).is_err()
+    });
+    assert!((3_000..6_000).contains(&ended.expect("it ends")), "{ended:?}");
+    let error = to.check(most).unwrap_err();
+    assert!(error.kind() == Kind::Invalid && error.detail().contains("1 MiB are"), "{error}");
+    // Those that were let go of are not kept, nor those whose number another has.
+    let mut to = ToRows::default();
+    to.rows(&made(Action::EmptyTree, Vec::new(), 1));
+    for handle in 2..20_000 {
+        to.rows(&found(handle));
+        to.rows(&found(handle));
+        to.rows(&release(handle));
+        to.check(most).unwrap();
+    }
 }
 
 /// What is told of a tree has no path of its own.

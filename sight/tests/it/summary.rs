@@ -76,6 +76,33 @@ fn a_clock_that_jumped_is_summed_up() {
 }
 
 #[test]
+fn what_is_called_on_a_view_is_of_its_table() {
+    let recording = recording(&[]);
+    let options =
+        SessionOptions { recorder: Some(recording.recorder.clone()), ..SessionOptions::default() };
+    let session = Session::create(MemoryDisk::seeded(2), options).unwrap();
+    let mut table = session.create_table("one", TableOptions::default()).unwrap();
+    table.update(Batch::new().insert(b"k", b"v")).unwrap();
+    let view = table.view();
+    assert_eq!(view.range(..).count(), 1);
+    assert!(view.get(b"k").unwrap().is_some());
+    let copy = table.duplicate("two").unwrap();
+    assert!(copy.view().get(b"k").unwrap().is_some());
+    drop((view, copy, table));
+    let summary = recording.summary("run");
+    let prefixes = |action: &str| {
+        let rows = summary.prefixes.iter().filter(|row| row.action == action);
+        let mut names: Vec<_> = rows.map(|row| (row.prefix.as_str(), row.calls)).collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(prefixes("range"), [("one", 1)], "{:?}", summary.prefixes);
+    assert_eq!(prefixes("view"), [("one", 1), ("two", 1)]);
+    assert_eq!(prefixes("get"), [("one", 1), ("two", 1)]);
+    assert_eq!(prefixes("duplicate"), [("one", 1)]);
+}
+
+#[test]
 fn long_recordings_keep_their_last_samples() {
     let long = (0..100_100).map(|_| 1).chain([1_000_000_000]);
     let (first, this) = (sampled("rss_bytes", [1, 1]), sampled("rss_bytes", long));

@@ -145,6 +145,7 @@ fn to_irmin(arguments: &Convert) -> varvite::Result<Report> {
     let (mut to, mut count, mut bytes) = (ToRows::default(), 0, Vec::new());
     while let Some(call) = trace.next_call().map_err(|error| told(&arguments.file, error))? {
         bytes.clear();
+        to.check(ToRows::KEPT_MAX)?;
         for row in to.rows(&call) {
             rows::append(&row, &mut bytes);
             count += 1;

@@ -275,8 +275,7 @@ impl Opened {
         let Opened { context, session, made, reads_only, was_there } = self;
         let mut replay = Replay::new(context, session, settled.table.clone(), monotonic_ns);
         replay = replay.with_tables(of_snapshot);
-        replay = replay.holds(arguments.held_mib << 20).spills_at(settled.context.tree_bytes);
-        replay = replay.counts_by(cpu_ns);
+        replay = replay.holds(arguments.held_mib << 20).counts_by(cpu_ns);
         replay = replay.joins(arguments.upserts.iter().map(Joined::pair).collect());
         if let Some(commit) = at {
             replay = replay.begins_at(commit);
@@ -586,6 +585,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         return Err(Error::invalid(why).into());
     }
     let place = arguments.store.as_deref();
+    folder::expect_two(["--store", "--beside"], [place, arguments.beside.as_deref()])?;
+    folder::expect_two(
+        ["--trace", "--beside-trace"],
+        [arguments.trace.as_deref(), arguments.beside_trace.as_deref()],
+    )?;
     check_parts(arguments, faces, refused)?;
     check_upserts(&arguments.upserts, &contents)?;
     let (settled, beside_settled) = settled(arguments)?;

@@ -50,6 +50,29 @@ fn found_at(slot: &Slot, path: &[&[u8]]) -> Result<(usize, Slot)> {
 }
 
 impl Directories<'_> {
+    /// The node, to change it; what is copied for that is told.
+    #[inline]
+    fn edit<'n>(&self, node: &'n mut Arc<Node>) -> &'n mut Node {
+        let is_shared = Arc::strong_count(node) > 1;
+        let node = Node::edit(node);
+        if is_shared {
+            self.copied(node);
+        }
+        node
+    }
+
+    /// Tells that a change made `node` of what was live. The package for JavaScript has nobody who asks.
+    #[cfg_attr(varvite_js, inline(always))]
+    #[cfg_attr(not(varvite_js), inline(never))]
+    fn copied(&self, node: &Node) {
+        if cfg!(varvite_js) {
+            return;
+        }
+        if let Some(load) = self.load {
+            load.note_copied(node.bytes() as u64);
+        }
+    }
+
     /// A directory of one entry.
     pub(crate) fn single(&self, name: &[u8], slot: Slot) -> Slot {
         if self.load.is_some_and(Load::embeds)
@@ -176,7 +199,7 @@ impl Directories<'_> {
         let mut bucket = Bucket::new(self.configuration, name);
         let mut node = root;
         loop {
-            match &mut Node::edit(node).body {
+            match &mut self.edit(node).body {
                 Body::Leaf { leaf, .. } => {
                     let index = leaf.search(name).expect("the entry was found before");
                     return Ok(leaf.slot_mut(index));
@@ -212,7 +235,7 @@ impl Directories<'_> {
             if matches!(node.body, Body::Leaf { .. }) {
                 return Ok(());
             }
-            let Body::Branch(branch) = &mut Node::edit(node).body else { unreachable!() };
+            let Body::Branch(branch) = &mut self.edit(node).body else { unreachable!() };
             let Ok(index) = branch.search(bucket.at(branch.depth)) else { return Ok(()) };
             node = self.thaw(branch, index)?;
         }
@@ -234,7 +257,7 @@ impl Directories<'_> {
                 *node = split;
                 return Ok(());
             }
-            match &mut Node::edit(node).body {
+            match &mut self.edit(node).body {
                 Body::Leaf { leaf, flat } => {
                     let index = leaf.search(name).expect_err("the entry is new");
                     leaf.insert(index, name, slot);
@@ -259,7 +282,9 @@ impl Directories<'_> {
                         Err(index) => {
                             let mut leaf = Leaf::with_capacity(1, name.len());
                             leaf.push(name, slot);
-                            let target = Target::Live(Arc::new(Node::leaf(leaf, false)));
+                            let node = Node::leaf(leaf, false);
+                            self.copied(&node);
+                            let target = Target::Live(Arc::new(node));
                             branch.insert(index, Pointer { bucket: number, count: 1, target });
                             return Ok(());
                         }
@@ -319,7 +344,9 @@ impl Directories<'_> {
             for (name, slot) in items {
                 leaf.push(name, (*slot).clone());
             }
-            return Ok(Arc::new(Node::leaf(leaf, false)));
+            let node = Node::leaf(leaf, false);
+            self.copied(&node);
+            return Ok(Arc::new(node));
         }
         let limit = self.configuration.depth_limit();
         if depth >= limit {
@@ -344,7 +371,9 @@ impl Directories<'_> {
             let target = Target::Live(self.part(depth + 1, &items)?);
             pointers.push(Pointer { bucket: group[0].0, count: items.len() as u32, target });
         }
-        Ok(Arc::new(Node::new(Body::Branch(Branch::new(depth, pointers)))))
+        let node = Node::new(Body::Branch(Branch::new(depth, pointers)));
+        self.copied(&node);
+        Ok(Arc::new(node))
     }
 
     /// Removes `name`, which must be there.
@@ -360,11 +389,12 @@ impl Directories<'_> {
             if above == 0
                 && let Some(merged) = merged
             {
+                self.copied(&merged);
                 *node = merged;
                 return Ok(());
             }
             above = above.wrapping_sub(1);
-            match &mut Node::edit(node).body {
+            match &mut self.edit(node).body {
                 Body::Leaf { leaf, flat } => {
                     let index = leaf.search(name).expect("the entry was found before");
                     leaf.remove(index);

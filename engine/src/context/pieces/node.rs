@@ -72,6 +72,8 @@ pub(crate) trait Load: Send + Sync {
     fn keep_siblings(&self, _offset: u64, _hashes: Vec<Hash>, _is_spread: bool) {}
     /// Takes note that a change made so many bytes live.
     fn note(&self, _bytes: u64) {}
+    /// Takes note that a change copied so many bytes that were live, or cut them otherwise.
+    fn note_copied(&self, _bytes: u64) {}
     /// Distinguishes packs, because offsets mean nothing in another one.
     fn identity(&self) -> u64;
     /// What the handles of one store have in common; none where nothing else has the same offsets.

@@ -58,8 +58,7 @@ impl Tree {
             if let Some(root) = adoption.adopt(&self.root)? {
                 let live_bytes = self.live_bytes.saturating_add(adoption.bytes);
                 let load = Some(Arc::clone(load));
-                let configuration = self.configuration;
-                return Ok(Tree { configuration, load, root, live_bytes, traced: None });
+                return Ok(Tree { live_bytes, ..Tree::of(self.configuration, load, root) });
             }
         }
         self.copied(Arc::clone(load))

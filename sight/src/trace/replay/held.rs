@@ -1,13 +1,12 @@
 //! What the handles of a replay take in memory, so that a trace that lets go of none comes to an end.
 //!
-//! Trees are asked what they hold ([`Tree::held_bytes`]), which costs a look at all of that. So they are asked only once they
-//! may have come to hold more than is theirs. A change copies, or makes live, no more than a leaf and the pieces above it of
-//! each directory on its path; and a tree, however many changes it has, holds no more than what there is, each piece once,
-//! unless a directory was placed in several trees or places. What is over an eighth more than may be held is found at once.
+//! Trees are asked what they hold ([`Tree::held_bytes`]), which costs a look at all of that. So they are asked only once their
+//! changes since may have made more of it than is theirs: how much that is they count themselves ([`Tree::made_bytes`]). What is
+//! over an eighth more than may be held is found at once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use varvite::context::{Configuration, Tree};
+use varvite::context::Tree;
 use varvite::trace::{Action, Answer, Argument, Call, Face, KeyUpdate};
 use varvite::{Error, Result};
 
@@ -22,25 +21,11 @@ const TABLE_BYTES: u64 = 128 << 10;
 /// A view has the buffers and the levels of its table, one by one.
 const VIEW_BYTES: u64 = 2 << 10;
 
-/// What a step and a value take beside their bytes in a tree that changed, at most.
-const STEP_BYTES: u64 = 128;
+/// What an update of a draft takes beside its bytes.
 const ENTRY_BYTES: u64 = 256;
-
-/// What a piece of a directory takes beside its entries, and what each child of it does.
-const PIECE_BYTES: u64 = 256;
-const CHILD_BYTES: u64 = 64;
-
-/// Bits by which the children of pieces are told apart, down to the leaf, in a directory of billions.
-const HASH_BITS: u64 = 32;
-
-/// Entries of a piece of a directory that are expected at most, where directories may be longer.
-const PIECE_ENTRIES_MAX: u64 = 1 << 16;
 
 /// What is held where a host says nothing else.
 pub(super) const MOST: u64 = 4 << 30;
-
-/// What a tree of a store takes from it before it spills, where a host says nothing else.
-const TREE_BYTES: u64 = 128 << 20;
 
 /// What a handle is of: a trace may give the same number to one of each.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -51,56 +36,15 @@ pub(super) enum Of {
     Draft,
 }
 
-/// Lengths of the names of a trace, by powers of two.
-#[derive(Debug, Default)]
-struct Names([u64; 17]);
-
-impl Names {
-    fn add(&mut self, name: &[u8]) {
-        let class = (name.len() as u64 + 1).ilog2().min(16);
-        self.0[class as usize] += 1;
-    }
-
-    /// Bytes of the longest, as many as `entries`, at most.
-    fn longest(&self, entries: u64) -> u64 {
-        let (mut left, mut bytes) = (entries, 0_u64);
-        for (class, count) in self.0.iter().enumerate().rev() {
-            let taken = left.min(*count);
-            (left, bytes) = (left - taken, bytes.saturating_add(taken << (class + 1)));
-        }
-        bytes
-    }
-}
-
-/// What trees may have come to hold since they were asked last.
-#[derive(Debug, Default)]
-struct Since {
-    /// Entries that were made.
-    entries: u64,
-    /// Pieces that were copied or taken from the store for these, at most.
-    pieces: u64,
-    /// Trees that were changed, and how many came to be.
-    changed: HashSet<u64>,
-    made: u64,
-}
-
 /// The handles that a replay has.
 pub(super) struct Held {
     most: u64,
-    /// Entries of a leaf at most, and bytes of the pieces above it.
-    leaf_entries: u64,
-    above_bytes: u64,
-    names: Names,
-    /// What a tree takes from its store at most; none where it does not spill.
-    tree_bytes: Option<u64>,
-    /// Whether a directory may be in several places of a tree, each of which has its own copy once it is changed.
-    is_placed: bool,
     /// What each handle has beside its tree, and all of them: a draft what was written to it.
     handles: HashMap<(Of, u64), u64>,
     own: u64,
-    /// What the trees held when they were last asked, and have come to hold since, at most.
+    /// What the trees held when they were last asked, and what changes made since.
     of_trees: u64,
-    since: Since,
+    since: u64,
     /// They are asked when there may be more.
     asked_at: u64,
     /// The clock by which that is measured, what it took, and how often it was done.
@@ -109,36 +53,25 @@ pub(super) struct Held {
     asked: u64,
 }
 
-impl Held {
-    pub(super) fn new(configuration: Option<Configuration>) -> Held {
-        let [leaf, children] = configuration
-            .map_or([0, 2], |it| [it.stable_hash().max(it.entries()) as u64, it.entries() as u64]);
-        let levels = HASH_BITS.div_ceil(u64::from(children.max(2).ilog2()));
+impl Default for Held {
+    fn default() -> Held {
         Held {
             most: MOST,
-            leaf_entries: leaf.min(PIECE_ENTRIES_MAX),
-            above_bytes: levels * (PIECE_BYTES + children.min(PIECE_ENTRIES_MAX) * CHILD_BYTES),
-            names: Names::default(),
-            tree_bytes: Some(TREE_BYTES),
-            is_placed: false,
             handles: HashMap::new(),
             own: 0,
             of_trees: 0,
-            since: Since::default(),
+            since: 0,
             asked_at: MOST,
             clock: Box::new(|| 0),
             asking_ns: 0,
             asked: 0,
         }
     }
+}
 
+impl Held {
     pub(super) fn set_most(&mut self, most: u64) {
         (self.most, self.asked_at) = (most, most);
-    }
-
-    /// What a tree takes from its store at most before it spills; none where it does not.
-    pub(super) fn set_tree_bytes(&mut self, bytes: Option<u64>) {
-        self.tree_bytes = bytes;
     }
 
     /// Measures by `clock` what it takes to ask the trees.
@@ -162,31 +95,9 @@ impl Held {
         self.own -= self.handles.remove(&(of, handle)).unwrap_or(0);
     }
 
-    /// Takes note of a change of `tree` at `path`.
-    fn change(&mut self, tree: u64, path: &[Vec<u8>], value: usize) {
-        for step in path {
-            self.names.add(step);
-        }
-        let leaf = self.leaf_entries * STEP_BYTES / 2 + self.names.longest(self.leaf_entries);
-        let pieces = (PIECE_BYTES + leaf + self.above_bytes).saturating_mul(path.len() as u64);
-        // A new entry may part a leaf, down to where it differs.
-        let entry = entry(path, value) + 4 * PIECE_BYTES;
-        self.since.entries = self.since.entries.saturating_add(entry);
-        self.since.pieces = self.since.pieces.saturating_add(pieces);
-        self.since.changed.insert(tree);
-    }
-
-    /// What the trees hold by now, at most.
-    fn of_trees(&self) -> u64 {
-        let Since { entries, pieces, changed, made } = &self.since;
-        let whole = self.of_trees.saturating_add(*entries);
-        let copies = match self.tree_bytes {
-            Some(bytes) if !self.is_placed => {
-                (changed.len() as u64 + made).saturating_mul(whole.saturating_add(bytes))
-            }
-            _ => u64::MAX,
-        };
-        whole.saturating_add(copies.min(*pieces))
+    /// Takes note of so many bytes that a change made.
+    pub(super) fn grow(&mut self, bytes: u64) {
+        self.since = self.since.saturating_add(bytes);
     }
 
     /// Counts what a call that was run made or let go of. `Invalid` when more is held than may be, by `trees` too.
@@ -212,34 +123,12 @@ impl Held {
                 if action.face() == Face::Context && trees.contains_key(&handle) =>
             {
                 self.take(Of::Tree, handle, HANDLE_BYTES);
-                self.since.made += 1;
-                // It has what the sides changed, which nobody has counted.
-                if matches!(action, Action::Merge | Action::MergeCommits) {
-                    self.is_placed = true;
-                    self.since.pieces = self.since.pieces.saturating_add(self.most / 16);
-                }
             }
-            (
-                Action::Add,
-                [Argument::Handle(tree), Argument::Path(path), Argument::Bytes(value)],
-                _,
-            ) => {
-                self.change(*tree, path, value.len());
-            }
-            (
-                Action::Remove | Action::AddTree,
-                [Argument::Handle(tree), Argument::Path(path), ..],
-                _,
-            ) => {
-                self.is_placed |= call.action == Action::AddTree;
-                self.change(*tree, path, 0);
-            }
-            (Action::Given, [Argument::Handle(handle), Argument::Entries(entries)], _) => {
+            (Action::Given, [Argument::Handle(handle), ..], _) => {
                 self.take(Of::Tree, *handle, HANDLE_BYTES);
-                for (path, value) in entries {
-                    self.change(*handle, path, value.len());
-                }
             }
+            // What they made is counted by now.
+            (Action::Add | Action::AddTree | Action::Remove, ..) => {}
             (Action::Write, [Argument::Handle(handle), Argument::Updates(updates)], _) => {
                 let written: u64 = updates.iter().map(update).sum();
                 let before = self.handles.get(&(Of::Draft, *handle));
@@ -252,11 +141,12 @@ impl Held {
     }
 
     fn check(&mut self, call: &Call, trees: &HashMap<u64, Tree>) -> Result<()> {
-        if self.own <= self.most && self.own.saturating_add(self.of_trees()) <= self.asked_at {
+        let of_trees = self.of_trees.saturating_add(self.since);
+        if self.own <= self.most && self.own.saturating_add(of_trees) <= self.asked_at {
             return Ok(());
         }
         let start = (self.clock)();
-        (self.of_trees, self.since) = (Tree::held_bytes(trees.values()), Since::default());
+        (self.of_trees, self.since) = (Tree::held_bytes(trees.values()), 0);
         self.asking_ns += (self.clock)().saturating_sub(start);
         self.asked += 1;
         let held = self.own.saturating_add(self.of_trees);
@@ -274,11 +164,6 @@ impl Held {
             self.most >> 20
         )))
     }
-}
-
-fn entry(path: &[Vec<u8>], value: usize) -> u64 {
-    let steps: u64 = path.iter().map(|step| step.len() as u64 + STEP_BYTES).sum();
-    steps + value as u64 + ENTRY_BYTES
 }
 
 fn update(update: &KeyUpdate) -> u64 {
