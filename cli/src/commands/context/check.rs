@@ -149,7 +149,7 @@ impl Walk {
             Some(irmin::SHAPE_ADVICE) if !self.has_shape => error.with_advice(SHAPE_ADVICE),
             Some(Error::CHECK_ADVICE) if self.has_shape => error.with_advice(irmin::SHAPE_ADVICE),
             // That is what is run.
-            Some(Error::CHECK_ADVICE) => error.with_advice(RESTORE_ADVICE),
+            Some(Error::CHECK_ADVICE | Error::REPAIR_ADVICE) => error.with_advice(RESTORE_ADVICE),
             _ => error,
         };
         Ok(self.add(error.detail().to_owned(), (!path.is_empty()).then(|| path.join("/"))))
@@ -434,10 +434,10 @@ fn as_damage(arguments: &Folder, error: Error) -> Error {
         return Error::new(Kind::Corrupt, error.detail());
     }
     match error.advice() {
-        Some(Error::CHECK_ADVICE) if is_own => {
+        Some(Error::CHECK_ADVICE | Error::REPAIR_ADVICE) if is_own => {
             error.with_advice(&advice::repair_context(&arguments.store, arguments.lower()))
         }
-        Some(Error::CHECK_ADVICE) => error.with_advice(RESTORE_ADVICE),
+        Some(Error::CHECK_ADVICE | Error::REPAIR_ADVICE) => error.with_advice(RESTORE_ADVICE),
         _ => error,
     }
 }
