@@ -100,6 +100,7 @@ mod memory_budget; // what a session takes of its one number of memory
 mod merge_control; // pausing and resuming merges, working ahead, and closing in the middle
 mod merged_again; // stores with merged patches go on: readers, later collections, old trees, snapshots
 mod model; // models: the same meaning in the least code
+mod newest_damaged; // contexts whose newest commit is damaged: opened to read as they were before it
 mod open_files; // tables of more files than may be open: the same answers, and the right files
 mod open_names; // both faces where open files keep their names, as on some file systems of Windows
 mod open_or_create; // sessions, tables and stores that are there or not: crashes, threads, other options
