@@ -117,6 +117,7 @@ mod ranges; // iterators and single gets, by example, with failing reads
 mod removals; // files go when the session is used, not where a view is dropped
 mod reopened; // a fault, an opening, more updates, and then the power goes
 mod repair; // every file of a store damaged or lost, then repaired: what can be saved is, and is told
+mod repair_halves; // repairs of contexts where each of two files has a part, and of lower folders that cannot be read everywhere
 mod repair_log; // logs of many files with gaps, values that are lost, and disks that do not answer
 mod repair_merged; // repairs of what two folders have together, where collections wrote records otherwise
 mod schedule; // the work of updates against the model of levels, and its bound

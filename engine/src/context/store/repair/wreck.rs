@@ -73,6 +73,17 @@ struct Candidates {
     generations: Vec<u64>,
 }
 
+/// A chunk that is looked for.
+#[derive(Clone, Copy)]
+struct Sought<'a> {
+    number: u64,
+    /// What the control file says of it alone, or of it and those behind it.
+    row: Option<Row>,
+    found: &'a Candidates,
+    /// Those behind it, the next one last.
+    later: &'a [Piece],
+}
+
 pub(super) struct Wreck {
     source: Arc<dyn Disk>,
     lower: Option<Arc<dyn Disk>>,
@@ -278,7 +289,8 @@ impl Wreck {
             }
             let row = self.control.as_ref().and_then(|control| control.row(number)).copied();
             let row = row.filter(|row| row.number == number);
-            let piece = self.place(number, row, &found, &pieces, &mut gathered, &scratch)?;
+            let sought = Sought { number, row, found: &found, later: &pieces };
+            let piece = self.place(sought, &mut gathered, &scratch)?;
             pieces.extend(piece);
         }
         pieces.reverse();
