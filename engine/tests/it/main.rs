@@ -18,6 +18,7 @@ mod sim_disk; // what the simulated disk adds: crashes and faults
 mod archive_above; // what stays above of chunks in the lower folder, which recent commits need
 mod archive_marks; // archives that cannot find out, or have no room for, what recent commits need
 mod archive_returns; // commits of an archive that have again what older ones had
+mod archive_steps; // what a move to the lower folder reads before the first chunk goes, in steps
 mod archive_twins; // lower folders of copies that went on by themselves, and of others that were put in their place
 mod backup; // live tables of one moment in another folder: crashes, faults, refusals, what is copied
 mod batch_ranges; // ranges that a batch deletes among other operations; batches that are joined
