@@ -455,7 +455,9 @@ fn check(arguments: &Folder, part: &Part, format: Format) -> Outcome {
     let Walk { findings, commits, directories, values, unlisted, next, .. } = walk;
     let (commits, nodes) = (checked.commits.max(commits), checked.nodes.max(directories));
     let values = checked.values.max(values);
-    let index: Vec<_> = store.warnings().into_iter().chain(checked.index_faults.clone()).collect();
+    // What the pack lacks is among the findings.
+    let told = store.warnings().into_iter().filter(|told| !told.contains(advice::REPAIR));
+    let index: Vec<_> = told.chain(checked.index_faults.clone()).collect();
     let count = findings.len() + index.len() + checked.missing.len();
     let verdict = Verdict::sound(count == 0);
     match format {
