@@ -128,8 +128,9 @@ impl Store {
         copy.name(&mut wreck, &records, &mut repaired)?;
         (repaired.commits, repaired.last_commit) = (copy.commits(), copy.last);
         copy.store.close()?;
-        for told in unread.iter().flat_map(|unread| unread.told()) {
-            wreck.tell(told);
+        // Where nothing else is damaged nobody needed it.
+        if wreck.is_damaged() {
+            unread.iter().flat_map(|unread| unread.told()).for_each(|told| wreck.tell(told));
         }
         // From here on it is a store.
         target.rename(paths::HALF_MADE, paths::CONTROL)?;

@@ -63,9 +63,11 @@ impl Store {
         }
     }
 
-    /// Whether there is a record at `offset`, of which no byte can be believed.
+    /// Whether a mapping says that there is a record at `offset`, of which no byte can be believed. Of a whole chunk nothing says
+    /// so.
     pub(super) fn is_damaged_record(&self, offset: u64) -> bool {
-        let is_there = || self.pack.has_record(offset).unwrap_or(false);
+        let is_sparse = self.pack.chunk(offset).is_some_and(|chunk| !chunk.is_whole());
+        let is_there = || is_sparse && self.pack.has_record(offset).unwrap_or(false);
         let read = || self.pack.record(offset, |_, _, _| Ok(()));
         !cfg!(varvite_js) && is_there() && read().is_err_and(|it| it.kind() == Kind::Corrupt)
     }

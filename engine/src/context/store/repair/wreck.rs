@@ -222,6 +222,11 @@ impl Wreck {
         self.damage.insert(damage);
     }
 
+    /// Whether anything is damaged that was read, or not there.
+    pub(super) fn is_damaged(&self) -> bool {
+        !(self.damage.is_empty() && self.missing.is_empty())
+    }
+
     /// What is damaged, what is not there, and what was not finished.
     pub(super) fn told(self) -> [Vec<String>; 3] {
         [self.damage, self.missing, self.unfinished].map(|told| told.into_iter().collect())
