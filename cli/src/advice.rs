@@ -110,5 +110,6 @@ pub const RESTORE_ADVICE: &str = "restore it from a snapshot or another copy";
 
 /// A finding's sentence without the advice to do what found it.
 pub fn told(detail: &str) -> String {
-    detail.replace(Error::CHECK_ADVICE, RESTORE_ADVICE)
+    let told = detail.replace(Error::CHECK_ADVICE, RESTORE_ADVICE);
+    told.replace(Error::REPAIR_ADVICE, RESTORE_ADVICE)
 }

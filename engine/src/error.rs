@@ -109,6 +109,19 @@ impl Error {
     pub const CHECK_ADVICE: &'static str =
         "run `varvite check` and restore it from a snapshot or another copy";
 
+    /// The same of a context, where a damage costs the commits that have what it hit, and no others.
+    pub const REPAIR_ADVICE: &'static str = "`varvite repair` makes a new store of what is whole, if you cannot \
+        restore it from a snapshot or another copy";
+
+    /// The same error of a context's own files, whose advice is [`Error::REPAIR_ADVICE`].
+    pub(crate) fn of_context(self) -> Self {
+        if self.advice() == Some(Error::CHECK_ADVICE) {
+            self.advised(Error::REPAIR_ADVICE)
+        } else {
+            self
+        }
+    }
+
     /// An error of `kind` that says `detail`.
     pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
         let detail = detail.into();

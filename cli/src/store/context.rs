@@ -237,7 +237,10 @@ impl Folder {
             return Store::open_lower_folder(folder, options);
         }
         let lower = below(self.foreign.lower.as_deref())?;
-        Store::open_read_only(folder, Options { lower, ..options })
+        let store = Store::open_read_only(folder, Options { lower, ..options })?;
+        // What is read is not all that there was.
+        progress::warn_of(store.warnings().into_iter().filter(|told| told.contains(REPAIR)));
+        Ok(store)
     }
 
     /// The folder of the lower layer, if it was given.

@@ -377,7 +377,9 @@ fn a_check_names_what_is_damaged_at_its_end_and_advises_the_repair_and_not_itsel
     assert_eq!(varvite(&["context", "get", store, "main", "a"]).yes(), "main4\n");
     put("main", 5);
     assert_eq!(varvite(&["context", "get", store, "main", "a"]).yes(), "main5\n");
-    varvite(&["context", "get", store, "side", "a"]).error(3, &[name, "is damaged"]);
+    // Nobody has to put it back from a copy to keep all but that branch.
+    let told = varvite(&["context", "get", store, "side", "a"]).error(3, &[name, "is damaged"]);
+    assert!(told.contains("varvite repair") && !told.contains("varvite check"), "{told}");
     varvite(&["context", "collect", "run", store, "--keep", "1"])
         .error(3, &["nothing is collected", name]);
     std::fs::write(&part, sound).unwrap();
@@ -395,4 +397,34 @@ fn a_check_names_what_is_damaged_at_its_end_and_advises_the_repair_and_not_itsel
         let told = varvite(command).error(3, &["control is damaged", "varvite repair", store]);
         assert!(!told.contains("varvite check"), "{told}");
     }
+    let told = varvite(&["context", "get", store, "main", "a"]).error(3, &["control is damaged"]);
+    assert!(told.contains("varvite repair") && !told.contains("varvite check"), "{told}");
+}
+
+/// The newest commit is damaged: it reads as before it, writes nothing, and both say what to do.
+#[test]
+fn a_store_whose_newest_commit_is_damaged_is_read_as_it_was_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let store = text(&store);
+    varvite(&["context", "create", store]).yes();
+    for number in 0..3 {
+        varvite(&["context", "put", store, "main", "a", &format!("value {number}")]).yes();
+    }
+    let log = varvite(&["context", "log", store, "--format", "json"]).json();
+    let before = log[1]["hash"].as_str().unwrap().to_owned();
+    let pack = format!("{store}/0000-000000.pack");
+    let mut bytes = std::fs::read(&pack).unwrap();
+    let author = bytes.windows(5).rposition(|it| it == b"value").unwrap();
+    // Behind the tree is the commit, a few dozen bytes on.
+    bytes[author + 60] ^= 1;
+    std::fs::write(&pack, bytes).unwrap();
+    let ran = varvite(&["context", "log", store]);
+    assert!(ran.code == 0 && ran.out.contains(&before), "{ran:?}");
+    assert!(ran.err.contains("0000-000000.pack") && ran.err.contains("varvite repair"), "{ran:?}");
+    varvite(&["context", "put", store, "main", "a", "x"]).error(3, &["at byte", "varvite repair"]);
+    varvite(&["context", "check", store]).ended(3);
+    let mended = folder.path().join("mended");
+    varvite(&["repair", store, text(&mended)]).ended(3);
+    varvite(&["context", "put", text(&mended), "main", "a", "x", "--date", "2026-01-01"]).yes();
 }

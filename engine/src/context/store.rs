@@ -131,6 +131,8 @@ pub struct Store {
     tip: Option<Arc<Tip>>,
     /// This handle has made it.
     is_new: bool,
+    /// This one reads as far as nothing is damaged.
+    is_past_damage: bool,
     /// Where commits are, when they are in another format; everything else is empty then.
     history: Option<Box<dyn History>>,
     /// Of a moment that a reader sees: where hashes are, without the index's lock.
@@ -185,24 +187,33 @@ impl Store {
     /// or with [`Index::Always`] all of the pack; see [`Store::warnings`].
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
         options.check()?;
-        let control = Control::read(&*disk)?;
+        let control = Control::read(&*disk).map_err(Error::of_context)?;
         let lock = write::lock_store(&*disk)?;
         drop(control);
         // Read again: another writer may have replaced it before the lock was ours.
-        let control = load::read_control(&*disk)?;
+        let control = load::read_control(&*disk).map_err(Error::of_context)?;
         Self::open_with(disk, options, control, Some(lock))
     }
 
     /// Opens a store to read while another process may write to it. It sees the store as of now, until
     /// [`Store::reload`]. Reads what [`Store::open`] reads and writes nothing; an index that is lost
     /// or damaged is made in memory. `Missing` when no store is there.
+    ///
+    /// Where the newest commit is damaged, which keeps a store from being opened to write, it is read as it was before that;
+    /// [`Store::warnings`] says so.
     #[expect(clippy::needless_pass_by_value, reason = "as the other openings take them")]
     pub fn open_read_only(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
         options.check()?;
-        load::beside_writer(
+        let opened = load::beside_writer(
             || load::read_control(&*disk),
             |control| Self::open_with(Arc::clone(&disk), options.clone(), control, None),
-        )
+        );
+        match opened {
+            Err(error) if !cfg!(varvite_js) && error.kind() == Kind::Corrupt => {
+                Self::open_past(&disk, &options, error)
+            }
+            opened => opened.map_err(Error::of_context),
+        }
     }
 
     fn open_with(
@@ -212,15 +223,14 @@ impl Store {
         lock: Option<Box<dyn crate::disk::Lock>>,
     ) -> Result<Store> {
         let cache = options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
-        Self::open_through(cache, disk, options, control, lock)
+        Self::open_through((cache, disk, options), control, lock, false)
     }
 
     fn open_through(
-        cache: Arc<Cache>,
-        disk: Arc<dyn Disk>,
-        mut options: Options,
+        (cache, disk, mut options): (Arc<Cache>, Arc<dyn Disk>, Options),
         control: Control,
         lock: Option<Box<dyn crate::disk::Lock>>,
+        is_past_damage: bool,
     ) -> Result<Store> {
         options.configuration = control.configuration;
         options.index = control.index;
@@ -239,12 +249,13 @@ impl Store {
             index: Arc::new(Mutex::new(index)),
             tip: None,
             is_new: false,
+            is_past_damage,
             history: None,
             lookup: None,
             shown_end: u64::MAX,
             readers: Readers::default(),
         };
-        store.load(lock).map_err(chunk_files::or_lost)?;
+        store.load(lock).map_err(|error| chunk_files::or_lost(error).of_context())?;
         Ok(store)
     }
 
@@ -353,7 +364,8 @@ impl Store {
                     Err(error)
                         if !is_damage(&error)
                             || self.pack.is_lower(offset)
-                            || self.pack.is_torn(offset) =>
+                            || self.pack.is_torn(offset)
+                            || self.is_past(&error) && offset > self.newest_commit() =>
                     {
                         return Err(error);
                     }

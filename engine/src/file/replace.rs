@@ -12,13 +12,16 @@ use crate::error::{Error, Kind, Result};
 /// What the name of a file in work ends with.
 pub const SUFFIX: &str = ".tmp";
 
+/// The same where another file has that name which cannot be removed.
+const SUFFIX_AGAIN: &str = ".again.tmp";
+
 /// How many bytes are copied at once.
 const WINDOW: u64 = 256 << 10;
 
 /// The name of the file that `name` would have become, if it is what a crash leaves of a replacement.
 #[must_use]
 pub fn unfinished(name: &str) -> Option<&str> {
-    name.strip_suffix(SUFFIX)
+    name.strip_suffix(SUFFIX_AGAIN).or_else(|| name.strip_suffix(SUFFIX))
 }
 
 /// Removes what a crash left in a folder of replacements of those files that `is_ours` knows by name,
@@ -103,9 +106,14 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// Starts an empty file that will become `path`; a leftover of an earlier try is removed.
+    /// Starts an empty file that will become `path`; a leftover of an earlier try is removed, and one that cannot be is in
+    /// nobody's way.
     pub fn begin(disk: &Arc<dyn Disk>, path: &str, access: Access) -> Result<Replacement> {
-        Replacement::begin_as(disk, path, format!("{path}{SUFFIX}"), access)
+        let begin = |suffix| Replacement::begin_as(disk, path, format!("{path}{suffix}"), access);
+        begin(SUFFIX).or_else(|error| match disk.exists(&format!("{path}{SUFFIX}")) {
+            Ok(true) => begin(SUFFIX_AGAIN).map_err(|_| error),
+            _ => Err(error),
+        })
     }
 
     /// The same under the name `working` until it is whole, where users have files beside it that may end with [`SUFFIX`].

@@ -114,3 +114,46 @@ fn what_a_clearing_cannot_remove_is_told() {
     drop(Store::open(hooked, options()).unwrap());
     assert_eq!(packs(&disk), ["0001-000000.pack"]);
 }
+
+/// What a crash has left of a control file is in the way of the next one.
+#[test]
+fn a_control_file_in_work_that_cannot_be_removed_is_told_and_keeps_nobody_from_writing() {
+    let (disk, commits) = blocks(Index::Minimal);
+    let left = "control.tmp";
+    let file = disk.open(left, Mode::Create, Access::Buffered).unwrap();
+    file.write_at(0, &[1; 100]).unwrap();
+    let there = Arc::clone(&disk);
+    let is_left = move |name: &str| name == left && there.exists(name).unwrap();
+    let hooked: Arc<dyn Disk> =
+        HookedDisk::failing_removals(Arc::clone(&disk) as Arc<dyn Disk>, is_left);
+    let mut last = *commits.last().unwrap();
+    for round in 0..3 {
+        let mut store = Store::open(Arc::clone(&hooked), options()).unwrap();
+        expect_told(&store.warnings(), &[left.to_owned()]);
+        for block in 0..10 {
+            last = next(&mut store, Some(&last), 200 + round * 10 + block).unwrap();
+        }
+        store.set_branch(b"main", &last).unwrap();
+        store.collect(&last).unwrap();
+        while store.collect_step(100).unwrap() {}
+        store.close().unwrap();
+        assert_eq!(disk.bytes(left).unwrap(), [1; 100]);
+    }
+    let in_work = |name: &String| name.contains("control") && name != "control" && name != left;
+    assert!(!disk.list("").unwrap().iter().any(in_work), "{:?}", disk.list(""));
+    let store = Store::open(Arc::clone(&disk) as Arc<dyn Disk>, options()).unwrap();
+    assert_eq!(store.last_commit().unwrap(), Some(last));
+    assert_eq!(store.warnings(), Vec::<String>::new());
+    assert!(!disk.exists(left).unwrap());
+}
+
+/// What was written beside it, and left by a crash, goes like any other.
+#[test]
+fn the_second_file_in_work_is_removed_by_the_next_opening() {
+    let (disk, _) = blocks(Index::Minimal);
+    let left = "control.again.tmp";
+    let file = disk.open(left, Mode::Create, Access::Buffered).unwrap();
+    file.write_at(0, &[1; 100]).unwrap();
+    drop(Store::open(Arc::clone(&disk) as Arc<dyn Disk>, options()).unwrap());
+    assert!(!disk.exists(left).unwrap());
+}

@@ -18,6 +18,7 @@ mod sim_disk; // what the simulated disk adds: crashes and faults
 mod archive_above; // what stays above of chunks in the lower folder, which recent commits need
 mod archive_marks; // archives that cannot find out, or have no room for, what recent commits need
 mod archive_returns; // commits of an archive that have again what older ones had
+mod archive_steps; // what a move to the lower folder reads before the first chunk goes, in steps
 mod archive_twins; // lower folders of copies that went on by themselves, and of others that were put in their place
 mod backup; // live tables of one moment in another folder: crashes, faults, refusals, what is copied
 mod batch_ranges; // ranges that a batch deletes among other operations; batches that are joined
@@ -101,6 +102,7 @@ mod memory_budget; // what a session takes of its one number of memory
 mod merge_control; // pausing and resuming merges, working ahead, and closing in the middle
 mod merged_again; // stores with merged patches go on: readers, later collections, old trees, snapshots
 mod model; // models: the same meaning in the least code
+mod newest_damaged; // contexts whose newest commit is damaged: opened to read as they were before it
 mod open_files; // tables of more files than may be open: the same answers, and the right files
 mod open_names; // both faces where open files keep their names, as on some file systems of Windows
 mod open_or_create; // sessions, tables and stores that are there or not: crashes, threads, other options
@@ -117,6 +119,7 @@ mod ranges; // iterators and single gets, by example, with failing reads
 mod removals; // files go when the session is used, not where a view is dropped
 mod reopened; // a fault, an opening, more updates, and then the power goes
 mod repair; // every file of a store damaged or lost, then repaired: what can be saved is, and is told
+mod repair_halves; // repairs of contexts where each of two files has a part, and of lower folders that cannot be read everywhere
 mod repair_log; // logs of many files with gaps, values that are lost, and disks that do not answer
 mod repair_merged; // repairs of what two folders have together, where collections wrote records otherwise
 mod schedule; // the work of updates against the model of levels, and its bound

@@ -89,6 +89,50 @@ fn an_end_that_cannot_be_read_keeps_nobody_from_reading_the_others() {
     }
 }
 
+/// Where the table of a sparse file begins, behind its mapping.
+fn table(bytes: &[u8]) -> u64 {
+    mapping(bytes).end
+}
+
+#[test]
+fn a_header_or_table_that_cannot_be_read_keeps_nobody_from_reading_the_others_and_from_writing() {
+    for index in [Index::Minimal, Index::Always] {
+        for (disk, options, commits, parts) in with_parts(index) {
+            let (mut told, mut read) = (0, 0);
+            for part in &parts {
+                let bytes = disk.bytes(part).unwrap();
+                let length = bytes.len() as u64;
+                for bad in [0..32, table(&bytes)..length - 28, length - 28..length] {
+                    let what = (index, part, &bad);
+                    let image = unreadable(&disk.crash(Crash::Process), part, bad.clone());
+                    let shared = Arc::clone(&image);
+                    let reader = Store::open_read_only(shared, options.clone());
+                    let reader = reader.unwrap_or_else(|error| panic!("{what:?}: {error}"));
+                    assert_eq!(reader.last_commit().unwrap(), commits.last().copied(), "{what:?}");
+                    for (block, commit) in (100..).zip(&commits[100..]) {
+                        match crate::archive_above::read_all(&reader, commit, block) {
+                            Ok(_) => read += 1,
+                            Err(error) => {
+                                assert_eq!(error.kind(), varvite::Kind::Io, "{what:?}: {error}");
+                                told += 1;
+                            }
+                        }
+                    }
+                    drop(reader);
+                    let store = Store::open(Arc::clone(&image), options.clone());
+                    let mut store = store.unwrap_or_else(|error| panic!("{what:?}: {error}"));
+                    let mut tree = store.empty_tree();
+                    tree.add(&["alone"], b"a value that no other commit has").unwrap();
+                    let info = varvite::context::CommitInfo::new(&[], 700, "a", "b");
+                    store.commit(&mut tree, &info).unwrap();
+                    store.close().unwrap();
+                }
+            }
+            assert!(read > 0 && (told > 0 || options.lower.is_some()), "{told} told, {read} read");
+        }
+    }
+}
+
 /// What is asked of a copy's end costs an opening no read: with the footer and the table it is read at once.
 #[test]
 fn a_chunk_of_which_a_part_is_left_is_opened_with_three_reads() {

@@ -149,7 +149,7 @@ impl Walk {
             Some(irmin::SHAPE_ADVICE) if !self.has_shape => error.with_advice(SHAPE_ADVICE),
             Some(Error::CHECK_ADVICE) if self.has_shape => error.with_advice(irmin::SHAPE_ADVICE),
             // That is what is run.
-            Some(Error::CHECK_ADVICE) => error.with_advice(RESTORE_ADVICE),
+            Some(Error::CHECK_ADVICE | Error::REPAIR_ADVICE) => error.with_advice(RESTORE_ADVICE),
             _ => error,
         };
         Ok(self.add(error.detail().to_owned(), (!path.is_empty()).then(|| path.join("/"))))
@@ -434,10 +434,10 @@ fn as_damage(arguments: &Folder, error: Error) -> Error {
         return Error::new(Kind::Corrupt, error.detail());
     }
     match error.advice() {
-        Some(Error::CHECK_ADVICE) if is_own => {
+        Some(Error::CHECK_ADVICE | Error::REPAIR_ADVICE) if is_own => {
             error.with_advice(&advice::repair_context(&arguments.store, arguments.lower()))
         }
-        Some(Error::CHECK_ADVICE) => error.with_advice(RESTORE_ADVICE),
+        Some(Error::CHECK_ADVICE | Error::REPAIR_ADVICE) => error.with_advice(RESTORE_ADVICE),
         _ => error,
     }
 }
@@ -455,7 +455,9 @@ fn check(arguments: &Folder, part: &Part, format: Format) -> Outcome {
     let Walk { findings, commits, directories, values, unlisted, next, .. } = walk;
     let (commits, nodes) = (checked.commits.max(commits), checked.nodes.max(directories));
     let values = checked.values.max(values);
-    let index: Vec<_> = store.warnings().into_iter().chain(checked.index_faults.clone()).collect();
+    // What the pack lacks is among the findings.
+    let told = store.warnings().into_iter().filter(|told| !told.contains(advice::REPAIR));
+    let index: Vec<_> = told.chain(checked.index_faults.clone()).collect();
     let count = findings.len() + index.len() + checked.missing.len();
     let verdict = Verdict::sound(count == 0);
     match format {

@@ -463,11 +463,15 @@ impl Files {
         self.open.get(&chunk.slot, open, |_| Ok(()))
     }
 
-    /// Whether `error`, of `chunk`, says that of a file that a collection has made header or mapping are damaged: who
+    /// Whether `error`, of `chunk`, says that of a file that a collection has made header or mapping are damaged, or that the
+    /// disk does not read them: who
     /// reads what is in it needs them, and an opening does not. One that is whole, and another than the control file says, is
     /// of another copy of the store: not of that.
     pub(crate) fn is_torn(&self, chunk: &Chunk, error: &Error) -> bool {
         let State::Sparse(expected) = chunk.state else { return false };
+        if error.kind() == Kind::Io {
+            return true;
+        }
         // In a browser nobody gets at the files.
         if error.kind() != Kind::Corrupt || cfg!(varvite_js) {
             return error.kind() == Kind::Corrupt;

@@ -523,7 +523,8 @@ impl Pack {
         self.look_at(offset, keep, &mut |file, place, record| {
             made = each.take().map(|each| each(file, place, record)).transpose()?;
             Ok(())
-        })?;
+        })
+        .map_err(Error::of_context)?;
         Ok(made.expect("what was made of the record"))
     }
 

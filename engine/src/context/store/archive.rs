@@ -69,6 +69,31 @@ impl Store {
         self.move_chunks(Some((offset, kept)), most, next)
     }
 
+    /// Reads about `credits` KiB of what the next [`Store::archive`] from `target` on has to read before it moves the first chunk;
+    /// returns whether some is left. That call finds done what was done here, also where commits came meanwhile, and where it is of
+    /// a newer commit in the same chunk. So who commits between two steps waits for one of them, and not for all. Does nothing
+    /// while a collection is under way.
+    pub fn archive_step(&mut self, target: &CommitHash, credits: u64) -> Result<bool> {
+        let _span = self.span(Operation::Archive);
+        let offset = self.commit_offset(target)?;
+        let line = self.pack.chunk(offset).map_or(0, |chunk| chunk.number);
+        let tip = self.tip()?;
+        let old = |row: &&Row| row.state == State::Whole && row.number < line;
+        let writer = tip.writer()?;
+        let first = writer.control.chunks.iter().find(old).map(|row| row.base);
+        let first = first.filter(|_| writer.control.cursor.is_none());
+        drop(writer);
+        let Some(base) = first else { return Ok(false) };
+        let kept = self.kept_below(offset)?;
+        let mut writer = tip.writer()?;
+        let before = (writer.control.epoch, writer.live.take());
+        let mut live = Live::begun(&self.pack, before, (offset, kept), base)?;
+        // Marks that cannot go on are begun anew.
+        let is_left = live.marks.go_some_down_to(&self.pack, base, credits.saturating_mul(1024))?;
+        writer.live = Some(live);
+        Ok(is_left)
+    }
+
     /// The commit from which on [`Store::archive`] leaves above what `keep` says: the oldest of those that are above. None in
     /// an empty store. Reads one record for each commit that stays, with a date one for each that is above; what is in
     /// the lower folder is not read.

@@ -228,6 +228,10 @@ impl Store {
         }
         first_of(chunks.pass(0))?;
         self.check_batches(pack, end, |_| true, &mut Err)?;
+        if !cfg!(varvite_js) && self.is_past_damage {
+            let detail = "the store is read as it was before a damage, which its warnings tell";
+            return Err(Error::new(Kind::Corrupt, detail));
+        }
         Ok((checked, None))
     }
 

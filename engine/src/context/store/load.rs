@@ -1,6 +1,7 @@
 //! From files to a store: the chunks, what the pack says after the checkpoint, and the index, which
 //! is brought up to the end of the pack or, when it does not fit, made again.
 
+mod damaged;
 mod scan;
 
 use std::sync::Arc;
@@ -100,11 +101,10 @@ impl Store {
     /// Reads what the control file and the pack say into an empty state.
     pub(super) fn load(&mut self, lock_held: Option<Box<dyn Lock>>) -> Result<()> {
         self.add_chunks()?;
-        let last_commit = self.control.last_commit;
-        let mut sequence = 0;
-        if last_commit != 0 {
-            sequence = self.next_sequence(last_commit)?;
-        }
+        let (last_commit, sequence) = match self.control.last_commit {
+            0 => (0, 0),
+            last => self.newest_from(last)?,
+        };
         let branches = order::map(self.control.branches.iter().cloned());
         *self.state() = State { branches, last_commit, sequence };
         self.end = End::of(&self.control);
@@ -112,7 +112,8 @@ impl Store {
         // Now that the control file is known to be of this pack: an index that is not is made anew.
         lock(&self.index).open(self.end.place)?;
         self.scan()?;
-        self.expect_no_gap()?;
+        let gap = self.expect_no_gap();
+        self.unless_past(gap)?;
         self.verify_horizon()?;
         match lock_held {
             Some(lock_held) => self.open_to_write(lock_held)?,
@@ -157,22 +158,35 @@ impl Store {
         for chunk in newest.filter(|chunk| chunk.has_file() && !chunk.is_lower()) {
             match self.pack.files.get(chunk) {
                 // Who reads what is in it says so.
-                Err(error) if self.pack.files.is_torn(chunk, &error) => {}
+                Err(error) if self.needs_not(chunk, &error) => {}
                 opened => drop(opened?),
             }
         }
         Ok(())
     }
 
-    /// The number of the commit after the one at `last`, the newest before the checkpoint.
-    fn next_sequence(&self, last: u64) -> Result<u64> {
+    /// Whether an opening goes on where `error` is met in `chunk`: it needs nothing of what a collection left, and of an old
+    /// one nothing that a disk could not read.
+    fn needs_not(&self, chunk: &Chunk, error: &Error) -> bool {
+        let is_unread = error.kind() == Kind::Io && chunk.number < self.control.checkpoint.chunk;
+        is_unread || self.is_past(error) || self.pack.files.is_torn(chunk, error)
+    }
+
+    /// The newest commit, at `last` or before it, and the number of the one after it.
+    fn newest_from(&self, last: u64) -> Result<(u64, u64)> {
         let Horizon { commit, sequence, .. } = self.control.horizon;
         match self.commit_at(last) {
             // How many there are from the horizon's on nobody can say, but two if it is another.
-            Err(_) if commit != 0 && last >= commit && self.pack.is_torn(last) => {
-                Ok(sequence.saturating_add(1 + u64::from(last != commit)))
+            Err(error)
+                if error.kind() == Kind::Corrupt
+                    && commit != 0
+                    && last >= commit
+                    && self.pack.is_torn(last) =>
+            {
+                Ok((last, sequence.saturating_add(1 + u64::from(last != commit))))
             }
-            read => Ok(read?.1.sequence.saturating_add(1)),
+            Err(error) if self.is_past(&error) => Ok(self.last_whole(last)),
+            read => Ok((last, read?.1.sequence.saturating_add(1))),
         }
     }
 
@@ -193,11 +207,16 @@ impl Store {
                  or of another copy; put the right file in its place",
                 chunk.path
             ))),
-            None => Err(Error::corrupt(&chunk.path, place.before, "a batch", "none that is valid")),
+            None => {
+                let error =
+                    Error::corrupt(&chunk.path, place.before, "a batch", "none that is valid");
+                if self.is_past(&error) { Ok(()) } else { Err(error) }
+            }
         }
     }
 
-    /// `Corrupt` when no commit is where history is said to begin.
+    /// `Corrupt` when no commit is where history is said to begin. One that is damaged, or that the disk does not read, is an
+    /// old one: who reads it says so.
     fn verify_horizon(&self) -> Result<()> {
         let Horizon { commit, sequence, .. } = self.control.horizon;
         // One below is looked at when it is read: an opening needs nothing from there.
@@ -206,10 +225,11 @@ impl Store {
         }
         match self.commit_at(commit) {
             Ok((_, body)) if body.sequence == sequence => return Ok(()),
+            Err(error) if error.kind() == Kind::Io || self.is_past(&error) => return Ok(()),
             Err(error) if !is_damage(&error) && error.kind() != Kind::Collected => {
                 return Err(error);
             }
-            Err(_) if self.pack.is_torn(commit) => return Ok(()),
+            Err(_) if self.pack.is_torn(commit) || self.is_damaged_record(commit) => return Ok(()),
             _ => {}
         }
         let expected = format!("a commit of sequence {sequence} at logical offset {commit}");
@@ -218,6 +238,11 @@ impl Store {
 
     /// Reads forward from the place reached so far, through as many chunks as there are.
     fn scan(&mut self) -> Result<()> {
+        let scanned = self.scan_on();
+        self.unless_past(scanned)
+    }
+
+    fn scan_on(&mut self) -> Result<()> {
         self.scan_chunk()?;
         while self.next_chunk()? {
             self.scan_chunk()?;
@@ -234,18 +259,25 @@ impl Store {
         let file = self.pack.files.get(&chunk)?;
         let index = Arc::clone(&self.index);
         let mut target = ScanTarget::new(&index, self.end, self.is_read());
-        let scan =
-            append::scan(&*file, chunk.identity, self.end.place.position, |position, payload| {
-                target.apply(&chunk, position, payload)
-            })?;
-        let end = target.finish(&self.state, scan.end);
+        let mut reached = self.end.place.position;
+        let scan = append::scan(&*file, chunk.identity, reached, |position, payload| {
+            target.apply(&chunk, position, payload)?;
+            reached = damaged::after(position, payload);
+            Ok(())
+        });
+        let found = match scan {
+            Ok(scan) => scan.end,
+            Err(error) if self.is_past(&error) => reached,
+            Err(error) => return Err(error),
+        };
+        let end = target.finish(&self.state, found);
         self.end = end;
-        chunk.extend(scan.end.offset);
+        chunk.extend(found.offset);
         if self.end.sealed.is_some() {
-            chunk.seal_verified(scan.end.chain);
+            chunk.seal_verified(found.chain);
         }
         let row = self.control.chunks.last_mut().expect("a control file names a chunk");
-        (row.length, row.chain) = (scan.end.offset, scan.end.chain);
+        (row.length, row.chain) = (found.offset, found.chain);
         Ok(())
     }
 
@@ -742,7 +774,8 @@ impl Store {
     fn read_afresh(&mut self) -> Result<()> {
         let control = read_control(&*self.disk)?;
         let (cache, disk) = (Arc::clone(self.pack.cache()), Arc::clone(&self.disk));
-        let mut fresh = Self::open_through(cache, disk, self.options.clone(), control, None)?;
+        let of = (cache, disk, self.options.clone());
+        let mut fresh = Self::open_through(of, control, None, self.is_past_damage)?;
         // What this handle was told stays told.
         fresh.warnings.all().into_iter().for_each(|warning| self.warnings.add(warning));
         lock(&fresh.index).warnings = Arc::clone(&self.warnings);

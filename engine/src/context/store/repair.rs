@@ -7,6 +7,7 @@
 mod gathered;
 mod made;
 mod salvage;
+mod unread;
 mod wreck;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::error::{Kind, Result};
 use crate::order::{BTreeMap, BTreeSet};
 use made::NewStore;
 use salvage::Records;
+use unread::AsDamaged;
 use wreck::{Wreck, commit_at, is_loss};
 
 /// A commit that is not in the new store.
@@ -85,6 +87,8 @@ impl Store {
     /// hit, and no others. Takes memory for what each commit says, for each sparse chunk whose mapping is
     /// damaged, and for where in the store's folder the records are that are damaged in the lower one.
     ///
+    /// What the disk of `lower` does not read counts as damaged, and is told; an error of `source` ends the repair.
+    ///
     /// `watch` is told how many commits were looked at, of how many; its error ends the repair. What an error or a crash leaves on
     /// `target` is no store, and opening it says so. `Invalid` or `Exists` when `target` is not empty, `Missing` when `source`
     /// has nothing of a store, `Version` when a newer release has written some of it.
@@ -95,7 +99,9 @@ impl Store {
         watch: &mut dyn FnMut(u64, u64) -> Result<()>,
     ) -> Result<RepairedContext> {
         super::write::expect_empty(&**target)?;
-        let mut wreck = Wreck::find(source, lower)?;
+        let unread = lower.map(AsDamaged::over);
+        let lower = unread.as_ref().map(|it| Arc::clone(it) as Arc<dyn Disk>);
+        let mut wreck = Wreck::find(source, lower.as_ref())?;
         let mut records = wreck.records()?;
         let lost = find_more(&mut wreck, &mut records)?;
         let mut repaired = RepairedContext { lost, ..RepairedContext::default() };
@@ -122,6 +128,10 @@ impl Store {
         copy.name(&mut wreck, &records, &mut repaired)?;
         (repaired.commits, repaired.last_commit) = (copy.commits(), copy.last);
         copy.store.close()?;
+        // Where nothing else is damaged nobody needed it.
+        if wreck.is_damaged() {
+            unread.iter().flat_map(|unread| unread.told()).for_each(|told| wreck.tell(told));
+        }
         // From here on it is a store.
         target.rename(paths::HALF_MADE, paths::CONTROL)?;
         target.sync_directory("").inspect_err(|_| {

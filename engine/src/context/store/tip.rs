@@ -539,10 +539,11 @@ impl Writer {
         kept.and(outcome)
     }
 
-    /// Whether the index may lead to what is in the lower folder alone.
+    /// Whether the index may lead to what is in the lower folder alone, or will be.
     fn is_archive(&self) -> bool {
         let control = &self.control;
-        control.index == Index::Always && control.chunks.iter().any(|row| row.state.is_lower())
+        let is_below = || control.chunks.iter().any(|row| row.state.is_lower());
+        control.index == Index::Always && (self.live.is_some() || is_below())
     }
 
     /// Whether the commit at `offset` is there and will stay.

@@ -27,6 +27,25 @@ impl Live {
         (edge, kept): (u64, Vec<u64>),
         base: u64,
     ) -> Result<Live> {
+        // Those that cannot go on, as at a damaged record that nothing of what moves needs, are begun anew.
+        if before.is_some() {
+            let mut live = Live::begun(pack, (epoch, before), (edge, kept.clone()), base)?;
+            if live.marks.go_down_to(pack, base).is_ok() {
+                return Ok(live);
+            }
+        }
+        let mut live = Live::begun(pack, (epoch, None), (edge, kept), base)?;
+        live.marks.go_down_to(pack, base)?;
+        Ok(live)
+    }
+
+    /// The same as far as an earlier call has come, or of which nothing is marked yet.
+    pub(crate) fn begun(
+        pack: &Pack,
+        (epoch, before): (u64, Option<Live>),
+        (edge, kept): (u64, Vec<u64>),
+        base: u64,
+    ) -> Result<Live> {
         let line = pack.chunk(edge).map_or(0, |chunk| chunk.number);
         let found = before.filter(|live| {
             // Of what lies between that commit and the other nothing was marked, so none of it may be in a chunk that moves.
@@ -36,14 +55,10 @@ impl Live {
                 && live.line == line
                 && live.kept == kept
         });
-        // Those that cannot go on, as at a damaged record that nothing of what moves needs, are begun anew.
-        if let Some(mut found) = found
-            && found.marks.go_down_to(pack, base).is_ok()
-        {
+        if let Some(found) = found {
             return Ok(found);
         }
-        let mut marks = Marks::verbatim(pack, edge, &kept)?;
-        marks.go_down_to(pack, base)?;
+        let marks = Marks::verbatim(pack, edge, &kept)?;
         Ok(Live { epoch, edge, line, kept, base, marks })
     }
 }

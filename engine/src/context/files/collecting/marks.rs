@@ -369,15 +369,24 @@ impl Marks {
     /// at, which nothing in those needs.
     pub(crate) fn go_down_to(&mut self, pack: &Pack, base: u64) -> Result<()> {
         const PART: u64 = 1 << 20;
-        self.floor = base;
-        let is_left = |marks: &Marks| match &marks.stage {
-            Stage::Roots(..) | Stage::Fill(..) | Stage::In(..) => true,
-            Stage::Below(left) => *left > 0 && marks.old[left - 1].base >= base,
-        };
-        while is_left(self) || !self.late.is_empty() {
-            self.go_on(pack, PART)?;
-        }
+        while self.go_some_down_to(pack, base, PART)? {}
         Ok(())
+    }
+
+    /// The same until it has cost about `credits` bytes; returns whether more is left.
+    pub(crate) fn go_some_down_to(&mut self, pack: &Pack, base: u64, credits: u64) -> Result<bool> {
+        self.floor = base;
+        let is_left = |marks: &Marks| {
+            let is_above = match &marks.stage {
+                Stage::Roots(..) | Stage::Fill(..) | Stage::In(..) => true,
+                Stage::Below(left) => *left > 0 && marks.old[left - 1].base >= base,
+            };
+            is_above || !marks.late.is_empty()
+        };
+        if is_left(self) && credits > 0 {
+            self.go_on(pack, credits)?;
+        }
+        Ok(is_left(self))
     }
 
     /// Begins with the old chunk before `left`, if anything in it stays.

@@ -13,7 +13,7 @@ use crate::context::files::sparse::{self, KeptRecord, SparseFile, SparseWriter};
 use crate::context::hash::{self, CommitHash};
 use crate::disk::{Disk, File};
 use crate::error::Result;
-use crate::file::append::{self, REMNANT_BYTES, Remnant};
+use crate::file::append::{self, HEAD, REMNANT_BYTES, Remnant};
 use crate::format::header;
 use crate::order::BTreeMap;
 
@@ -107,6 +107,29 @@ pub(super) fn whole(
             into.take_if(path, *place, store, base, bytes);
         }
     })
+}
+
+/// Where the records are that are whole in the bytes of a whole chunk, which begins at `base`, whatever became of those before
+/// them.
+pub(super) fn of_whole(bytes: &[u8], store: u64, base: u64) -> Vec<Range<usize>> {
+    let (mut found, mut at, mut end) = (Vec::new(), header::LENGTH, header::LENGTH);
+    while at < bytes.len() {
+        let (place, rest) = (at as u64, &bytes[at..]);
+        // Of bytes that only may be a record, as each behind damage, a short piece is looked at.
+        let is_next = at == end || at == end + HEAD;
+        let piece = if is_next { rest } else { &rest[..rest.len().min(REMNANT_BYTES)] };
+        let length = Tag::of(piece[0])
+            .and_then(|_| record::take("", place, store, base.saturating_add(place), piece).ok());
+        match length.map(|it| it.length) {
+            Some(length) => {
+                found.push(at..at + length);
+                at += length;
+                end = at;
+            }
+            None => at += 1,
+        }
+    }
+    found
 }
 
 /// The records that are in the sparse file of `identity`, in the order of their logical offsets, which are in `within`; the

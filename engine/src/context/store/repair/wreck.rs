@@ -73,6 +73,17 @@ struct Candidates {
     generations: Vec<u64>,
 }
 
+/// A chunk that is looked for.
+#[derive(Clone, Copy)]
+struct Sought<'a> {
+    number: u64,
+    /// What the control file says of it alone, or of it and those behind it.
+    row: Option<Row>,
+    found: &'a Candidates,
+    /// Those behind it, the next one last.
+    later: &'a [Piece],
+}
+
 pub(super) struct Wreck {
     source: Arc<dyn Disk>,
     lower: Option<Arc<dyn Disk>>,
@@ -211,6 +222,11 @@ impl Wreck {
         self.damage.insert(damage);
     }
 
+    /// Whether anything is damaged that was read, or not there.
+    pub(super) fn is_damaged(&self) -> bool {
+        !(self.damage.is_empty() && self.missing.is_empty())
+    }
+
     /// What is damaged, what is not there, and what was not finished.
     pub(super) fn told(self) -> [Vec<String>; 3] {
         [self.damage, self.missing, self.unfinished].map(|told| told.into_iter().collect())
@@ -278,7 +294,8 @@ impl Wreck {
             }
             let row = self.control.as_ref().and_then(|control| control.row(number)).copied();
             let row = row.filter(|row| row.number == number);
-            let piece = self.place(number, row, &found, &pieces, &mut gathered, &scratch)?;
+            let sought = Sought { number, row, found: &found, later: &pieces };
+            let piece = self.place(sought, &mut gathered, &scratch)?;
             pieces.extend(piece);
         }
         pieces.reverse();

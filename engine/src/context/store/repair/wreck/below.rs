@@ -1,5 +1,6 @@
 //! Chunks in the lower folder, of which the store's own may have a part as well.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Piece, Wreck, is_loss};
@@ -8,9 +9,9 @@ use crate::context::files::paths;
 use crate::context::files::record;
 use crate::context::store::repair::gathered::{Gathered, Mended, Source};
 use crate::context::store::repair::salvage;
-use crate::disk::{Access, Disk, Mode};
+use crate::disk::{Access, Disk, File, Mode};
 use crate::error::Result;
-use crate::file::append;
+use crate::file::append::{self, HEAD};
 
 impl Wreck {
     /// Whether a whole chunk is one of this store's history, as far as that can be seen: what is kept of it has the hashes of its
@@ -51,7 +52,11 @@ impl Wreck {
         }
         let next = after.filter(|after| after.row.number == number + 1);
         let Some(next) = next.and_then(|next| next.opening) else {
-            return Ok(last.is_none() && !is_kept);
+            // Nothing says where one ends that is in the middle of several, or how: but what is left of it is known.
+            if let Some(row) = named.filter(|_| is_kept) {
+                return self.has_part_of(lower, piece, &row);
+            }
+            return Ok(last.is_none());
         };
         let is_before = piece.opening.is_none_or(|it| it.base + length == next.base);
         Ok(is_before && chain.is_none_or(|chain| chain == next.chain))
@@ -161,6 +166,73 @@ impl Wreck {
         let (disk, mended) = (Arc::clone(disk), Some(Arc::new(mended)));
         let source = Source { disk, header: None, mended };
         Ok(Some(Arc::new(Gathered::of_one(whole, source))))
+    }
+}
+
+impl Wreck {
+    /// The whole chunk of `piece`, which is damaged in the folder `disk`, with the records that the one in the folder `other` has of
+    /// it; none where that is of another history, or has no more. Both are in memory meanwhile, and none of either after.
+    pub(super) fn united(
+        &mut self,
+        disk: &Arc<dyn Disk>,
+        other: &Arc<dyn Disk>,
+        piece: &Piece,
+        row: Option<Row>,
+        after: Option<&Piece>,
+    ) -> Result<Option<Arc<dyn Disk>>> {
+        let number = piece.row.number;
+        if self.is_sound(&**disk, number)? {
+            return Ok(None);
+        }
+        let theirs = self.whole(other, number, row)?;
+        let bases = [piece.row.base, theirs.row.base];
+        let base = bases.into_iter().find(|base| *base != u64::MAX);
+        let Some(base) = base else { return Ok(None) };
+        let is_it = bases.iter().all(|it| [base, u64::MAX].contains(it));
+        if !is_it || !self.is_ours(other, &theirs, (row, false), after)? {
+            return Ok(None);
+        }
+        let path = paths::chunk(self.epoch, number);
+        let identity = paths::chunk_identity(self.store, self.epoch, number);
+        let (bytes, found) = (read_all(&**disk, &path)?, read_all(&**other, &path)?);
+        let (file, from) = (
+            disk.open(&path, Mode::Read, Access::Buffered)?,
+            other.open(&path, Mode::Read, Access::Buffered)?,
+        );
+        let is_head = |file: &dyn File, place: usize| {
+            append::position_after(file, identity, place as u64).map(|end| end.is_some())
+        };
+        let mut mended = Mended::of(other, &path, bytes.len() as u64);
+        let mut count = 0_u64;
+        for record in salvage::of_whole(&found, self.store, base) {
+            let head = record.start.checked_sub(HEAD).map(|head| head..record.start);
+            let differs = |part: &Range<usize>| bytes.get(part.clone()) != found.get(part.clone());
+            if let Some(head) = head.filter(|head| differs(head))
+                && is_head(&*from, head.start)?
+                && !is_head(&*file, head.start)?
+            {
+                mended.take(head.start as u64, head.start as u64, HEAD as u64);
+            }
+            let own = bytes.get(record.start..).unwrap_or_default();
+            let place = record.start as u64;
+            if !differs(&record)
+                || record::take(&path, place, self.store, base.saturating_add(place), own).is_ok()
+            {
+                continue;
+            }
+            mended.take(place, place, record.len() as u64);
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        let (root, others) = (disk.root(), other.root());
+        self.tell(format!(
+            "{path} in {root} is damaged; {count} of its records are taken from that in {others}"
+        ));
+        let (disk, mended) = (Arc::clone(disk), Some(Arc::new(mended)));
+        let source = Source { disk, header: None, mended };
+        Ok(Some(Arc::new(Gathered::of_one(path, source))))
     }
 }
 

@@ -1,12 +1,16 @@
 //! Whether what a collection left and the whole chunks are of one history, as their records say.
 
+use std::sync::Arc;
+
 use super::below::read_all;
 use super::{Piece, Wreck};
-use crate::context::files::control::State;
+use crate::context::files::control::{Row, State};
 use crate::context::files::paths;
 use crate::context::files::record::{self, Tag};
-use crate::context::files::sparse::KeptRecord;
-use crate::context::store::repair::gathered::Gathered;
+use crate::context::files::sparse::{KeptRecord, SparseFile};
+use crate::context::store::repair::gathered::{Gathered, Source};
+use crate::context::store::repair::salvage;
+use crate::disk::Disk;
 use crate::error::Result;
 use crate::order::BTreeMap;
 
@@ -65,6 +69,29 @@ impl Wreck {
             });
         }
         Ok(Some(records))
+    }
+
+    /// Whether the file of `row`, which stands for several chunks, has something of that of `piece`, which is whole in the folder
+    /// `lower`, and nothing that this has otherwise.
+    pub(super) fn has_part_of(
+        &self,
+        lower: &Arc<dyn Disk>,
+        piece: &Piece,
+        row: &Row,
+    ) -> Result<bool> {
+        let State::Sparse(SparseFile { generation, .. }) = row.state else { return Ok(false) };
+        let path = paths::sparse_chunk(self.epoch, row.number, generation);
+        let bytes = read_all(&*self.source, &path)?;
+        let identity = paths::sparse_identity(self.store, self.epoch, row.number, generation);
+        let within = row.base..row.base.saturating_add(row.length);
+        let records = salvage::of_sparse(&bytes, (identity, self.store), &within);
+        let found = SparseBytes { bytes: &bytes, base: row.base, is_verified: true };
+        let source = Source { disk: Arc::clone(lower), header: None, mended: None };
+        let whole = Gathered::of_one(paths::chunk(self.epoch, piece.row.number), source);
+        let mut matches = BTreeMap::new();
+        self.matches(found, &records, piece, &whole, &mut matches)?;
+        let is_any = matches.values().any(|it| *it == Likeness::Same);
+        Ok(is_any && !matches.values().any(|it| *it == Likeness::Another))
     }
 
     /// What the chunk of `piece` has where the records are, by their distances; nothing of what is damaged there.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::parted::SparseBytes;
-use super::{Candidates, Piece, Wreck, is_loss, kind_of, path_of};
+use super::{Piece, Sought, Wreck, is_loss, kind_of, path_of};
 use crate::cache::PAGE;
 use crate::context::files::chunk::{Opening, Seal};
 use crate::context::files::chunk_files;
@@ -19,23 +19,20 @@ use crate::file::append::{self, Position};
 use crate::format::header::{self, Header};
 
 impl Wreck {
-    /// The chunk of this number, of which those behind it are in `later`, the next one last; none where nothing was ever
-    /// said of one.
+    /// The chunk that is looked for; none where nothing was ever said of one.
     pub(super) fn place(
         &mut self,
-        number: u64,
-        row: Option<Row>,
-        found: &Candidates,
-        later: &[Piece],
+        sought: Sought<'_>,
         gathered: &mut Gathered,
         scratch: &Arc<dyn Disk>,
     ) -> Result<Option<Piece>> {
-        if let Some(mut piece) = self.whole_of(number, row, found, later, gathered)? {
-            piece.above = self.beside((&piece, later), row, found, gathered, scratch)?;
+        if let Some(mut piece) = self.whole_of(sought, gathered)? {
+            piece.above = self.beside(&piece, sought, gathered, scratch)?;
             return Ok(Some(piece));
         }
+        let row = sought.row;
         let why = row.map(|row| self.lost(&row));
-        if let Some(piece) = self.collected(number, row, found, later, gathered, scratch)? {
+        if let Some(piece) = self.collected(sought, gathered, scratch)? {
             if row.is_some_and(|row| row.state.is_lower()) {
                 // It has what recent commits need of the chunk.
                 self.missing.extend(why);
@@ -50,13 +47,10 @@ impl Wreck {
         Ok(Some(Piece { row, opening: None, missing: Some(why), above: None }))
     }
 
-    /// The chunk of this number where one of the folders has all of it.
+    /// The same where one of the folders has all of it.
     fn whole_of(
         &mut self,
-        number: u64,
-        row: Option<Row>,
-        found: &Candidates,
-        later: &[Piece],
+        Sought { number, row, found, later }: Sought<'_>,
         gathered: &mut Gathered,
     ) -> Result<Option<Piece>> {
         let mut places = Vec::new();
@@ -77,7 +71,7 @@ impl Wreck {
         {
             places.reverse();
         }
-        for (disk, is_below) in places {
+        for (disk, is_below) in places.clone() {
             let looked = self.whole(&disk, number, row).and_then(|piece| {
                 let is_ours = !(is_below || is_kept)
                     || self.is_ours(&disk, &piece, (named, is_kept), later.last())?;
@@ -98,6 +92,15 @@ impl Wreck {
                 }
                 continue;
             }
+            let other = places.iter().map(|it| &it.0).find(|it| !Arc::ptr_eq(it, &disk));
+            let united = match other.filter(|_| !is_kept) {
+                Some(other) => self.united(&disk, other, &piece, row, later.last())?,
+                None => None,
+            };
+            let (disk, piece) = match united {
+                Some(united) => (Arc::clone(&united), self.whole(&united, number, row)?),
+                None => (disk, piece),
+            };
             let next = later.last().filter(|next| next.row.number == number + 1);
             let next = next.and_then(Piece::begins);
             let above = (row.as_ref(), &found.generations[..]);
@@ -121,18 +124,16 @@ impl Wreck {
         Ok(None)
     }
 
-    /// What collections have left of the chunk of `piece`, which is there whole and before those of `later`: the file that its
+    /// What collections have left of the chunk of `piece`, which is there whole: the file that its
     /// row names, or else the newest whose mapping is whole, or of one whose mapping is not what the chunk has not. That of an
     /// archive has no record that the chunk has not.
     fn beside(
         &mut self,
-        (piece, later): (&Piece, &[Piece]),
-        row: Option<Row>,
-        found: &Candidates,
+        piece: &Piece,
+        Sought { number, row, found, later }: Sought<'_>,
         gathered: &mut Gathered,
         scratch: &Arc<dyn Disk>,
     ) -> Result<Option<Row>> {
-        let number = piece.row.number;
         let generations = found.generations.clone();
         if row.is_some_and(|row| row.state.is_lower()) {
             return Ok(None);
@@ -202,13 +203,10 @@ impl Wreck {
         }
     }
 
-    /// What collections have left of the chunk of this number, in the newest of its files that can be read.
+    /// What collections have left of it, in the newest of its files that can be read.
     fn collected(
         &mut self,
-        number: u64,
-        row: Option<Row>,
-        found: &Candidates,
-        later: &[Piece],
+        Sought { number, row, found, later }: Sought<'_>,
         gathered: &mut Gathered,
         scratch: &Arc<dyn Disk>,
     ) -> Result<Option<Piece>> {
