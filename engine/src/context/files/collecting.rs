@@ -5,7 +5,7 @@ pub(crate) mod barrier;
 pub(crate) mod live;
 mod mark_set;
 pub(crate) mod marks;
-mod pending;
+mod queued;
 pub(crate) mod reached;
 pub(crate) mod rewrite;
 mod whole_scan;

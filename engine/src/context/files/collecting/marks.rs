@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::mark_set::MarkSet;
-use super::pending::{Pending, PendingMark};
+use super::queued::{Queued, QueuedMark};
 use super::reached::{self, Hidden, HiddenOf, each_reached};
 use super::whole_scan::WholeScan;
 use crate::cache::PAGE;
@@ -131,7 +131,7 @@ pub(crate) struct Marks {
     /// Of bases that were not looked at yet, what the patches that are kept hide.
     hidden: HiddenOf,
     /// Of chunks that are still to be come to, and not in the sets yet.
-    pending: Pending,
+    queued: Queued,
     /// Marked when their chunks, or their places in the one under way, had been passed: still to be looked at.
     late: Vec<u64>,
     /// Chunks that begin before are not looked at.
@@ -189,7 +189,7 @@ impl Marks {
             whole,
             stage: Stage::Roots(0, None),
             hidden: HiddenOf::default(),
-            pending: Pending::default(),
+            queued: Queued::default(),
             late: Vec::new(),
             floor: 0,
             line: 0,
@@ -293,7 +293,7 @@ impl Marks {
             return Err(Error::corrupt("pack", offset, expected, "no chunk"));
         };
         if self.is_behind(index) {
-            if self.pending.push(PendingMark { index, distance, is_object: mark & 1 == 1 }) {
+            if self.queued.push(QueuedMark { index, distance, is_object: mark & 1 == 1 }) {
                 self.settle();
             }
             return Ok(());
@@ -314,12 +314,12 @@ impl Marks {
         }
     }
 
-    /// Puts what is pending into the sets.
+    /// Puts what is queued into the sets.
     fn settle(&mut self) {
-        for of in self.pending.iter() {
+        for of in self.queued.iter() {
             self.old[of.index].set.prefetch(of.distance);
         }
-        for of in self.pending.drain() {
+        for of in self.queued.drain() {
             self.old[of.index].set.insert(of.distance, of.is_object);
         }
     }

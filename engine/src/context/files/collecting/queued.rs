@@ -6,7 +6,7 @@ const MOST: usize = 64;
 
 /// The mark of one record of an old chunk, which waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PendingMark {
+pub(crate) struct QueuedMark {
     pub(crate) index: usize,
     pub(crate) distance: u64,
     pub(crate) is_object: bool,
@@ -14,22 +14,22 @@ pub(crate) struct PendingMark {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
-    marks: Vec<PendingMark>,
+pub(crate) struct Queued {
+    marks: Vec<QueuedMark>,
 }
 
-impl Pending {
+impl Queued {
     /// Lets one more wait; returns whether there are as many as may.
-    pub(crate) fn push(&mut self, mark: PendingMark) -> bool {
+    pub(crate) fn push(&mut self, mark: QueuedMark) -> bool {
         self.marks.push(mark);
         self.marks.len() >= MOST
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = PendingMark> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = QueuedMark> + '_ {
         self.marks.iter().copied()
     }
 
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = PendingMark> + '_ {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = QueuedMark> + '_ {
         self.marks.drain(..)
     }
 }
