@@ -53,6 +53,8 @@ pub struct HookedDisk {
     reads: Option<Reads>,
     /// Asked of each file that is to be removed whether that fails.
     removals: Option<Fails>,
+    /// Asked of each file that is to be opened, and each folder that is to be listed.
+    looks: Option<Fails>,
     locked: Arc<AtomicBool>,
     /// Whether what was opened to read cannot be synced, as on NTFS.
     is_strict: bool,
@@ -79,6 +81,7 @@ impl HookedDisk {
             fails: None,
             reads: None,
             removals: None,
+            looks: None,
             locked,
             is_strict,
         })
@@ -88,7 +91,16 @@ impl HookedDisk {
     pub fn strict(inner: Arc<dyn Disk>) -> Arc<HookedDisk> {
         let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
         let (fails, reads, removals) = (None, None, None);
-        Arc::new(HookedDisk { inner, before, fails, reads, removals, locked, is_strict: true })
+        Arc::new(HookedDisk {
+            inner,
+            before,
+            fails,
+            reads,
+            removals,
+            looks: None,
+            locked,
+            is_strict: true,
+        })
     }
 
     /// `reads` is told of each file's reads: its path, and how many bytes.
@@ -110,7 +122,16 @@ impl HookedDisk {
         let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
         let reads: Option<Reads> = Some(Arc::new(fails));
         let (fails, removals) = (None, None);
-        Arc::new(HookedDisk { inner, before, fails, reads, removals, locked, is_strict: false })
+        Arc::new(HookedDisk {
+            inner,
+            before,
+            fails,
+            reads,
+            removals,
+            looks: None,
+            locked,
+            is_strict: false,
+        })
     }
 
     /// After each write `fails` is asked whether to say that it failed; its bytes are there then.
@@ -121,7 +142,34 @@ impl HookedDisk {
         let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
         let fails: Option<Fails> = Some(Arc::new(fails));
         let (reads, removals) = (None, None);
-        Arc::new(HookedDisk { inner, before, fails, reads, removals, locked, is_strict: false })
+        Arc::new(HookedDisk {
+            inner,
+            before,
+            fails,
+            reads,
+            removals,
+            looks: None,
+            locked,
+            is_strict: false,
+        })
+    }
+
+    /// A file of which `fails` says so cannot be opened, nor can such a folder be listed.
+    pub fn refusing(
+        inner: Arc<dyn Disk>,
+        fails: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Arc<HookedDisk> {
+        let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
+        let looks: Option<Fails> = Some(Arc::new(fails));
+        let (fails, reads, removals, is_strict) = (None, None, None, false);
+        Arc::new(HookedDisk { inner, before, fails, reads, removals, looks, locked, is_strict })
+    }
+
+    fn look(&self, action: &str, path: &str) -> Result<()> {
+        if self.looks.as_ref().is_some_and(|fails| fails(path)) {
+            return Err(Error::io(action, path, std::io::ErrorKind::PermissionDenied.into()));
+        }
+        Ok(())
     }
 
     /// A file of which `fails` says so cannot be removed.
@@ -131,7 +179,16 @@ impl HookedDisk {
     ) -> Arc<HookedDisk> {
         let (before, locked) = (Arc::new(|_: Call, _: &str| {}), Arc::default());
         let (fails, reads, removals): (_, _, Option<Fails>) = (None, None, Some(Arc::new(fails)));
-        Arc::new(HookedDisk { inner, before, fails, reads, removals, locked, is_strict: false })
+        Arc::new(HookedDisk {
+            inner,
+            before,
+            fails,
+            reads,
+            removals,
+            looks: None,
+            locked,
+            is_strict: false,
+        })
     }
 }
 
@@ -162,6 +219,7 @@ impl Drop for HookedLock {
 impl Disk for HookedDisk {
     fn open(&self, path: &str, mode: Mode, access: Access) -> Result<Arc<dyn File>> {
         (self.before)(Call::Open(mode), path);
+        self.look("open", path)?;
         let inner = self.inner.open(path, mode, access)?;
         let (before, fails) = (Arc::clone(&self.before), self.fails.clone());
         let refuses_sync = self.is_strict && mode == Mode::Read;
@@ -184,6 +242,7 @@ impl Disk for HookedDisk {
 
     fn list(&self, directory: &str) -> Result<Vec<String>> {
         (self.before)(Call::List, directory);
+        self.look("list", directory)?;
         self.inner.list(directory)
     }
 

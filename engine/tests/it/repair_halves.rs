@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use varvite::context::{CommitHash, Index, RepairedContext, Store};
+use varvite::context::{CommitHash, Index, Options, RepairedContext, Store};
 use varvite::disk::sim::SimDisk;
 use varvite::disk::{Access, Disk, Mode};
 
-use crate::archive_above::{blocks, read_all, sized};
+use crate::archive_above::{blocks, next, read_all, sized};
 use crate::context_archive::{open, packs};
 use crate::context_repair::{flipped, repair, with};
 use crate::hooked_disk::HookedDisk;
@@ -69,6 +69,74 @@ fn two_damaged_files_of_one_chunk_are_read_as_one() {
     }
 }
 
+/// The copy of a store that went on by itself has other records in the same places: nothing of it is the store's.
+#[test]
+fn nothing_is_taken_from_a_damaged_file_of_a_copy_that_parted() {
+    let mut random = Random::new(5);
+    let mut parted = 0;
+    for index in [Index::Minimal, Index::Always] {
+        let [(ours, commits), (theirs, _)] = [0, 300].map(|more| {
+            let disk = SimDisk::new(9);
+            let large = Options { chunk_bytes: 40_000, seed: Some(9), ..sized(index, None) };
+            let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, large).unwrap();
+            let mut commits = Vec::new();
+            for block in 0..120 {
+                let there = if block < 20 { block } else { block + more };
+                commits.push(next(&mut store, commits.last(), there).unwrap());
+            }
+            store.close().unwrap();
+            (disk, commits)
+        });
+        let name = packs(&ours).remove(0);
+        let [own, others] = [&ours, &theirs].map(|disk| disk.bytes(&name).unwrap());
+        let same = own.iter().zip(&others).take_while(|(own, other)| own == other).count();
+        assert!(same > 500 && same < own.len() * 3 / 4, "{same} of {}", own.len());
+        for round in 0..8 {
+            // The end says nothing of it any more, nor is the chunk sound.
+            let mut other = others.clone();
+            let end = other.len();
+            other[end - 10] ^= 1;
+            let below = lower_of(&[&(name.clone(), other)]);
+            // A stretch behind where they part, or in front of that too.
+            let from = same - [0, 300][round % 2] + random.index((own.len() - same) / 2);
+            let mut bytes = own.clone();
+            let until = bytes.len().min(from + 200 + random.index(1_000));
+            bytes[from..until].fill(0xdb);
+            let above = with(&ours, &name, Some(bytes));
+            let alone = repair(&above, None).unwrap().0;
+            let (found, target) = repair(&above, Some(&below)).unwrap();
+            let there = kept(&found, &target, &commits);
+            assert_eq!(there.len() as u64, alone.commits, "{index:?}, {round}: {found:?}");
+            let is_it = |it: &String| it.contains(&*name) && it.contains("another history");
+            assert!(found.damage.iter().any(is_it), "{index:?}, {round}: {found:?}");
+            parted += usize::from(alone.commits < 120);
+        }
+    }
+    assert!(parted > 8, "{parted}");
+}
+
+/// A folder that cannot be listed, and a file that cannot be opened, are as good as none.
+#[test]
+fn what_cannot_be_opened_or_listed_below_ends_no_repair() {
+    for index in [Index::Minimal, Index::Always] {
+        let (upper, lower, commits) = archived(index);
+        for name in [None, packs(&lower).first().cloned()] {
+            let refused = name.clone().unwrap_or_default();
+            let below: Arc<dyn Disk> =
+                HookedDisk::refusing(Arc::clone(&lower) as Arc<dyn Disk>, move |it| it == refused);
+            let above = Arc::clone(&upper) as Arc<dyn Disk>;
+            let target = SimDisk::new(77);
+            let into = Arc::clone(&target) as Arc<dyn Disk>;
+            let found = Store::repair(&above, Some(&below), &into, &mut |_, _| Ok(())).unwrap();
+            let there = kept(&found, &target, &commits);
+            assert!((100..commits.len()).all(|it| there.contains(&it)), "{name:?}: {there:?}");
+            assert_eq!(there.len() == commits.len(), found.lost.is_empty(), "{name:?}");
+            let is_it = |it: &String| it.contains("cannot be") && it.contains("denied");
+            assert!(found.damage.iter().any(is_it), "{name:?}: {found:?}");
+        }
+    }
+}
+
 /// What cannot be read is as good as damaged.
 #[test]
 fn what_cannot_be_read_of_the_lower_folder_costs_what_needs_it_alone() {
@@ -106,7 +174,6 @@ fn what_cannot_be_read_of_the_lower_folder_costs_what_needs_it_alone() {
     }
 }
 
-/// A folder of which nothing can be listed is as good as none.
 #[test]
 fn a_chunk_that_nobody_needs_and_that_cannot_be_read_costs_nothing() {
     let (upper, commits) = blocks(Index::Minimal);
@@ -134,7 +201,7 @@ fn joined() -> (Arc<SimDisk>, String, Files, Vec<CommitHash>) {
     let (disk, commits) = blocks(Index::Minimal);
     let whole: Vec<_> =
         packs(&disk).into_iter().map(|name| (name.clone(), disk.bytes(&name).unwrap())).collect();
-    let large = varvite::context::Options { chunk_bytes: 1 << 20, ..sized(Index::Minimal, None) };
+    let large = Options { chunk_bytes: 1 << 20, ..sized(Index::Minimal, None) };
     let mut store = open(&disk, large).unwrap();
     for target in [100, 110] {
         store.collect(&commits[target]).unwrap();
@@ -168,7 +235,7 @@ fn what_is_damaged_of_joined_chunks_is_taken_from_each_that_is_below() {
     // The same chunks of a copy that went on otherwise, from the middle on.
     let other = {
         let disk = SimDisk::new(9);
-        let made = varvite::context::Options { seed: Some(9), ..sized(Index::Minimal, None) };
+        let made = Options { seed: Some(9), ..sized(Index::Minimal, None) };
         let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, made).unwrap();
         let mut last = None;
         for block in 0..120 {

@@ -87,7 +87,7 @@ impl Store {
     /// hit, and no others. Takes memory for what each commit says, for each sparse chunk whose mapping is
     /// damaged, and for where in the store's folder the records are that are damaged in the lower one.
     ///
-    /// What the disk of `lower` does not read counts as damaged, and is told; an error of `source` ends the repair.
+    /// What the disk of `lower` does not open, list or read counts as damaged, and is told; an error of `source` ends the repair.
     ///
     /// `watch` is told how many commits were looked at, of how many; its error ends the repair. What an error or a crash leaves on
     /// `target` is no store, and opening it says so. `Invalid` or `Exists` when `target` is not empty, `Missing` when `source`

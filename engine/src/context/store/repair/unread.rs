@@ -13,8 +13,9 @@ const PART: u64 = 4096;
 /// What stands for a byte that was not read. Zeros would be none that anybody has written.
 const NOT_READ: u8 = 0xdb;
 
-/// For each file the first byte that was not read, the last, and why.
-type Unread = Mutex<BTreeMap<String, (u64, u64, String)>>;
+/// For each file the first byte that was not read, the last, and why; none of these of one that was not opened, and no name of
+/// what was not listed.
+type Unread = Mutex<BTreeMap<String, (Option<(u64, u64)>, String)>>;
 
 /// See the module.
 #[derive(Debug)]
@@ -32,12 +33,36 @@ impl AsDamaged {
     pub(super) fn told(&self) -> Vec<String> {
         let root = self.inner.root();
         let unread = lock(&self.unread);
-        let told = unread.iter().map(|(name, (first, last, why))| {
-            format!(
+        let told = unread.iter().map(|(name, (bytes, why))| match bytes {
+            Some((first, last)) => format!(
                 "{name} in {root} cannot be read everywhere, from byte {first} to {last}, which counts as damaged: {why}"
-            )
+            ),
+            None if name.is_empty() => {
+                format!("what is in {root} cannot be listed, so nothing of it is found: {why}")
+            }
+            None => format!("{name} in {root} cannot be opened, which counts as damaged: {why}"),
         });
         told.collect()
+    }
+
+    /// What was found, or `otherwise` where the disk does not say.
+    fn or<T>(&self, path: &str, found: Result<T>, otherwise: T) -> Result<T> {
+        match found {
+            Err(error) if error.kind() == Kind::Io => {
+                note(&self.unread, path, None, &error);
+                Ok(otherwise)
+            }
+            found => found,
+        }
+    }
+}
+
+fn note(unread: &Unread, name: &str, bytes: Option<(u64, u64)>, error: &Error) {
+    let mut unread = lock(unread);
+    let why = || (bytes, error.detail().to_owned());
+    let known = &mut unread.entry(name.to_owned()).or_insert_with(why).0;
+    if let (Some(known), Some((first, last))) = (known, bytes) {
+        *known = (known.0.min(first), known.1.max(last));
     }
 }
 
@@ -50,7 +75,8 @@ impl Disk for AsDamaged {
         if mode != Mode::Read {
             return Err(only_read());
         }
-        let (inner, name) = (self.inner.open(path, mode, access)?, path.to_owned());
+        let opened = self.inner.open(path, mode, access).map(Some);
+        let (inner, name) = (self.or(path, opened, None)?, path.to_owned());
         Ok(Arc::new(Readable { inner, name, unread: Arc::clone(&self.unread) }))
     }
 
@@ -63,7 +89,7 @@ impl Disk for AsDamaged {
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>> {
-        self.inner.list(path)
+        self.or(path, self.inner.list(path), Vec::new())
     }
 
     fn create_directory(&self, _: &str) -> Result<()> {
@@ -71,7 +97,7 @@ impl Disk for AsDamaged {
     }
 
     fn exists(&self, path: &str) -> Result<bool> {
-        self.inner.exists(path)
+        self.or(path, self.inner.exists(path), false)
     }
 
     fn sync_directory(&self, _: &str) -> Result<()> {
@@ -95,26 +121,26 @@ impl Disk for AsDamaged {
     }
 }
 
-/// A file of it.
+/// A file of it; without bytes where it was not opened.
 #[derive(Debug)]
 struct Readable {
-    inner: Arc<dyn File>,
+    inner: Option<Arc<dyn File>>,
     name: String,
     unread: Arc<Unread>,
 }
 
 impl Readable {
     /// The same in small parts, since the whole could not be read.
-    fn read_parts(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let end = self.inner.len()?.min(offset.saturating_add(buffer.len() as u64));
+    fn read_parts(&self, file: &dyn File, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let end = self.len()?.min(offset.saturating_add(buffer.len() as u64));
         let mut at = offset;
         while at < end {
             let next = end.min((at / PART + 1) * PART);
             let part = &mut buffer[(at - offset) as usize..(next - offset) as usize];
-            match self.inner.read_exact_at(at, part) {
+            match file.read_exact_at(at, part) {
                 Err(error) if error.kind() == Kind::Io => {
                     part.fill(NOT_READ);
-                    self.note(at, next - 1, &error);
+                    note(&self.unread, &self.name, Some((at, next - 1)), &error);
                 }
                 read => read?,
             }
@@ -122,19 +148,13 @@ impl Readable {
         }
         Ok((at - offset) as usize)
     }
-
-    fn note(&self, first: u64, last: u64, error: &Error) {
-        let mut unread = lock(&self.unread);
-        let why = || (first, last, error.detail().to_owned());
-        let known = unread.entry(self.name.clone()).or_insert_with(why);
-        (known.0, known.1) = (known.0.min(first), known.1.max(last));
-    }
 }
 
 impl File for Readable {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        match self.inner.read_at(offset, buffer) {
-            Err(error) if error.kind() == Kind::Io => self.read_parts(offset, buffer),
+        let Some(file) = &self.inner else { return Ok(0) };
+        match file.read_at(offset, buffer) {
+            Err(error) if error.kind() == Kind::Io => self.read_parts(&**file, offset, buffer),
             read => read,
         }
     }
@@ -156,10 +176,16 @@ impl File for Readable {
     }
 
     fn len(&self) -> Result<u64> {
-        self.inner.len()
+        match self.inner.as_ref().map_or(Ok(0), |file| file.len()) {
+            Err(error) if error.kind() == Kind::Io => {
+                note(&self.unread, &self.name, None, &error);
+                Ok(0)
+            }
+            length => length,
+        }
     }
 
     fn path(&self) -> &str {
-        self.inner.path()
+        &self.name
     }
 }

@@ -169,9 +169,19 @@ impl Wreck {
     }
 }
 
+/// What becomes of two files of one chunk.
+pub(super) enum United {
+    /// The first is read as it is.
+    No,
+    /// The first with records of the second.
+    Yes(Arc<dyn Disk>),
+    /// They are of two histories, and whether it is the first that is not the store's.
+    Parted(bool),
+}
+
 impl Wreck {
     /// The whole chunk of `piece`, which is damaged in the folder `disk`, with the records that the one in the folder `other` has of
-    /// it; none where that is of another history, or has no more. Both are in memory meanwhile, and none of either after.
+    /// it, if that is of the same history and has more. Both are in memory meanwhile, and none of either after.
     pub(super) fn united(
         &mut self,
         disk: &Arc<dyn Disk>,
@@ -179,22 +189,34 @@ impl Wreck {
         piece: &Piece,
         row: Option<Row>,
         after: Option<&Piece>,
-    ) -> Result<Option<Arc<dyn Disk>>> {
+    ) -> Result<United> {
         let number = piece.row.number;
-        if self.is_sound(&**disk, number)? {
-            return Ok(None);
+        let is_own = Arc::ptr_eq(disk, &self.source);
+        let is_sound = self.is_sound(&**disk, number)?;
+        if is_sound && is_own {
+            return Ok(United::No);
         }
         let theirs = self.whole(other, number, row)?;
         let bases = [piece.row.base, theirs.row.base];
         let base = bases.into_iter().find(|base| *base != u64::MAX);
-        let Some(base) = base else { return Ok(None) };
+        let Some(base) = base else { return Ok(United::No) };
         let is_it = bases.iter().all(|it| [base, u64::MAX].contains(it));
-        if !is_it || !self.is_ours(other, &theirs, (row, false), after)? {
-            return Ok(None);
-        }
         let path = paths::chunk(self.epoch, number);
-        let identity = paths::chunk_identity(self.store, self.epoch, number);
         let (bytes, found) = (read_all(&**disk, &path)?, read_all(&**other, &path)?);
+        if !is_it || self.is_parted(base, &bytes, &found) {
+            // That in the store's own folder is the store's, unless the end of the other one, and it alone, is the right one.
+            let row = row.filter(|row| row.state == State::Whole || row.state.is_lower());
+            let next = after.filter(|after| after.row.number == number + 1);
+            let next = next.and_then(|next| next.opening).map(|next| next.chain);
+            let end = row.map(|row| row.chain).or(next).filter(|end| *end != 0);
+            let ends = |piece: &Piece| end == Some(piece.row.chain);
+            let is_others = if is_own { ends(&theirs) && !ends(piece) } else { !ends(piece) };
+            return Ok(United::Parted(is_others));
+        }
+        if is_sound || !self.is_ours(other, &theirs, (row, false), after)? {
+            return Ok(United::No);
+        }
+        let identity = paths::chunk_identity(self.store, self.epoch, number);
         let (file, from) = (
             disk.open(&path, Mode::Read, Access::Buffered)?,
             other.open(&path, Mode::Read, Access::Buffered)?,
@@ -224,7 +246,7 @@ impl Wreck {
             count += 1;
         }
         if count == 0 {
-            return Ok(None);
+            return Ok(United::No);
         }
         let (root, others) = (disk.root(), other.root());
         self.tell(format!(
@@ -232,7 +254,20 @@ impl Wreck {
         ));
         let (disk, mended) = (Arc::clone(disk), Some(Arc::new(mended)));
         let source = Source { disk, header: None, mended };
-        Ok(Some(Arc::new(Gathered::of_one(path, source))))
+        Ok(United::Yes(Arc::new(Gathered::of_one(path, source))))
+    }
+
+    /// Whether two files of a chunk, which begins at `base`, are of two histories: where one has a whole record the other has
+    /// another one, or one that begins or ends within it.
+    fn is_parted(&self, base: u64, bytes: &[u8], others: &[u8]) -> bool {
+        let own = salvage::of_whole(bytes, self.store, base);
+        let mut rest = &own[..];
+        salvage::of_whole(others, self.store, base).into_iter().any(|record| {
+            let before = rest.iter().take_while(|own| own.end <= record.start).count();
+            rest = &rest[before..];
+            let mut there = rest.iter().take_while(|own| own.start < record.end);
+            there.any(|own| *own != record || bytes[own.clone()] != others[record.clone()])
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::below::United;
 use super::parted::SparseBytes;
 use super::{Piece, Sought, Wreck, is_loss, kind_of, path_of};
 use crate::cache::PAGE;
@@ -84,22 +85,28 @@ impl Wreck {
             };
             if !is_ours {
                 if !is_kept {
-                    self.tell(format!(
-                        "{} in {} has another history than the store: it is of another copy, and not used",
-                        paths::chunk(self.epoch, number),
-                        disk.root()
-                    ));
+                    self.tell_parted(number, &disk);
                 }
                 continue;
             }
             let other = places.iter().map(|it| &it.0).find(|it| !Arc::ptr_eq(it, &disk));
             let united = match other.filter(|_| !is_kept) {
                 Some(other) => self.united(&disk, other, &piece, row, later.last())?,
-                None => None,
+                None => United::No,
             };
             let (disk, piece) = match united {
-                Some(united) => (Arc::clone(&united), self.whole(&united, number, row)?),
-                None => (disk, piece),
+                United::Yes(united) => (Arc::clone(&united), self.whole(&united, number, row)?),
+                United::Parted(true) => {
+                    self.tell_parted(number, &disk);
+                    continue;
+                }
+                United::Parted(false) => {
+                    if let Some(other) = other {
+                        self.tell_parted(number, other);
+                    }
+                    (disk, piece)
+                }
+                United::No => (disk, piece),
             };
             let next = later.last().filter(|next| next.row.number == number + 1);
             let next = next.and_then(Piece::begins);
@@ -122,6 +129,15 @@ impl Wreck {
             return Ok(Some(piece));
         }
         Ok(None)
+    }
+
+    /// Tells that the file of chunk `number` in the folder of `disk` is of another copy.
+    fn tell_parted(&mut self, number: u64, disk: &Arc<dyn Disk>) {
+        self.tell(format!(
+            "{} in {} has another history than the store: it is of another copy, and not used",
+            paths::chunk(self.epoch, number),
+            disk.root()
+        ));
     }
 
     /// What collections have left of the chunk of `piece`, which is there whole: the file that its
