@@ -15,6 +15,9 @@ pub const SUFFIX: &str = ".tmp";
 /// The same where another file has that name which cannot be removed.
 const SUFFIX_AGAIN: &str = ".again.tmp";
 
+/// Both.
+pub(crate) const SUFFIXES: [&str; 2] = [SUFFIX, SUFFIX_AGAIN];
+
 /// How many bytes are copied at once.
 const WINDOW: u64 = 256 << 10;
 

@@ -64,8 +64,7 @@ fn locks_nothing(error: &Error) -> bool {
 /// Removes what a killed move or attachment of `store` has left in the lower folder, whose lock is held.
 pub(crate) fn remove_leftovers(lower: &dyn Disk, store: u64) -> Result<()> {
     let is_ours = |name: &str| {
-        let unfinished = format!("{name}{}", replace::SUFFIX);
-        paths::parse_chunk(name).is_some() && !whose::is_of_another_store(lower, store, &unfinished)
+        paths::parse_chunk(name).is_some() && expect_unfinished_own(lower, store, name).is_ok()
     };
     replace::remove_leftovers(lower, "", is_ours).map(drop)
 }
@@ -187,13 +186,14 @@ pub(crate) fn renew(
     replacement.finish()
 }
 
-/// `Invalid` when there is what another store has not finished under this name, which a file in work would take the place of.
+/// `Invalid` when there is what another store has not finished under one of the names of this file in work, which that would take
+/// the place of.
 fn expect_unfinished_own(disk: &dyn Disk, store: u64, path: &str) -> Result<()> {
-    let unfinished = format!("{path}{}", replace::SUFFIX);
-    if whose::is_of_another_store(disk, store, &unfinished) {
-        return Err(Error::invalid(whose::told(disk, &unfinished)));
+    let mut unfinished = replace::SUFFIXES.iter().map(|suffix| format!("{path}{suffix}"));
+    match unfinished.find(|name| whose::is_of_another_store(disk, store, name)) {
+        Some(name) => Err(Error::invalid(whose::told(disk, &name))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// A copy of the first `end` bytes of `source`, which may get the name `path`.

@@ -439,7 +439,8 @@ impl Store {
     /// needs their room. All that has a batch was read.
     fn remove_leftovers(&self) -> Result<()> {
         let is_own = |name: &str| {
-            paths::is_replaced(name) && !self.is_anothers(&format!("{name}{}", replace::SUFFIX))
+            let mut unfinished = replace::SUFFIXES.iter().map(|suffix| format!("{name}{suffix}"));
+            paths::is_replaced(name) && !unfinished.any(|name| self.is_anothers(&name))
         };
         for name in replace::leftovers(&*self.disk, "", is_own)? {
             self.remove_left(&name);
