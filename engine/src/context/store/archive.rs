@@ -71,27 +71,39 @@ impl Store {
 
     /// Reads about `credits` KiB of what the next [`Store::archive`] from `target` on has to read before it moves the first chunk;
     /// returns whether some is left. That call finds done what was done here, also where commits came meanwhile, and where it is of
-    /// a newer commit in the same chunk. So who commits between two steps waits for one of them, and not for all. Does nothing
-    /// while a collection is under way.
+    /// a newer commit in the same chunk. So who commits between two steps waits for one of them, and not for all. After an error of
+    /// the disk the next call goes on. `Invalid` where that call would be: without a lower folder, and while a collection is
+    /// under way, which forgets what was done.
     pub fn archive_step(&mut self, target: &CommitHash, credits: u64) -> Result<bool> {
         let _span = self.span(Operation::Archive);
         let offset = self.commit_offset(target)?;
         let line = self.pack.chunk(offset).map_or(0, |chunk| chunk.number);
         let tip = self.tip()?;
+        self.lower()?;
         let old = |row: &&Row| row.state == State::Whole && row.number < line;
         let writer = tip.writer()?;
+        expect_no_collection(&writer)?;
         let first = writer.control.chunks.iter().find(old).map(|row| row.base);
-        let first = first.filter(|_| writer.control.cursor.is_none());
         drop(writer);
         let Some(base) = first else { return Ok(false) };
         let kept = self.kept_below(offset)?;
         let mut writer = tip.writer()?;
         let before = (writer.control.epoch, writer.live.take());
         let mut live = Live::begun(&self.pack, before, (offset, kept), base)?;
-        // Marks that cannot go on are begun anew.
-        let is_left = live.marks.go_some_down_to(&self.pack, base, credits.saturating_mul(1024))?;
-        writer.live = Some(live);
-        Ok(is_left)
+        let credits = credits.max(1).saturating_mul(1024);
+        let is_left = live.marks.go_some_down_to(&self.pack, base, credits);
+        // What the disk did not read now it may read the next time; marks that meet damage are begun anew.
+        if is_left.as_ref().err().is_none_or(|error| error.kind() == Kind::Io) {
+            writer.live = Some(live);
+        }
+        is_left
+    }
+
+    /// The lower folder; `Invalid` where none was given.
+    fn lower(&self) -> Result<&Arc<dyn Disk>> {
+        self.options.lower.as_ref().ok_or_else(|| {
+            Error::invalid("the store was opened without a lower folder: open it with one")
+        })
     }
 
     /// The commit from which on [`Store::archive`] leaves above what `keep` says: the oldest of those that are above. None in
@@ -193,9 +205,7 @@ impl Store {
     ) -> Result<u64> {
         let to = if from.is_some() { State::Lower } else { State::Whole };
         let tip = self.tip()?;
-        let lower = self.options.lower.clone().ok_or_else(|| {
-            Error::invalid("the store was opened without a lower folder: open it with one")
-        })?;
+        let lower = Arc::clone(self.lower()?);
         // An index that cannot be written, as on a full disk, keeps no chunk from going: it is made again with the folder.
         if next(&tip.writer()?.control.chunks).is_some() && to == State::Lower {
             drop(self.settled_index());
@@ -203,11 +213,7 @@ impl Store {
         let shared = Arc::clone(&self.index);
         let mut index = lock(&shared);
         let mut writer = tip.writer()?;
-        if writer.control.cursor.is_some() {
-            return Err(Error::invalid(
-                "a collection is under way: go on with it, or cancel it, before chunks are moved",
-            ));
-        }
+        expect_no_collection(&writer)?;
         volume::expect_no_store(&*lower)?;
         if most == 0 || next(&writer.control.chunks).is_none() {
             let has_moved = to == State::Whole && writer.moved == Some((writer.control.epoch, to));
@@ -310,6 +316,16 @@ impl Store {
         }
         volume::expect_last(lower, control, self.pack.cache())
     }
+}
+
+/// `Invalid` while a collection is under way.
+fn expect_no_collection(writer: &Writer) -> Result<()> {
+    if writer.control.cursor.is_some() {
+        return Err(Error::invalid(
+            "a collection is under way: go on with it, or cancel it, before chunks are moved",
+        ));
+    }
+    Ok(())
 }
 
 impl Tip {

@@ -108,7 +108,9 @@ impl Store {
             let before = writer.control.clone();
             writer.control.cursor = Some(collection.cursor());
             writer.control.is_paused = false;
-            // From here on nothing older is referred to unseen.
+            // From here on nothing older is referred to unseen. What a move has marked is not told what commits refer to
+            // meanwhile, and keeps files open that are to go.
+            writer.live = None;
             writer.collection = Some(collection);
             before
         };
@@ -338,6 +340,7 @@ impl Store {
         let merging = if cleaned.is_some() { Merging::Freed } else { Merging::Ahead };
         let collection = Collection::new(&self.pack, horizon, cleaned, merging)?;
         let mut writer = tip.writer()?;
+        writer.live = None;
         writer.collection = Some(collection);
         // What went as it cleaned may have been written again, and is marked now if a tree of before is committed.
         writer.control.has_copies |= cursor.phase == 2 && writer.control.index == Index::Always;

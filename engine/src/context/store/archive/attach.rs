@@ -35,7 +35,8 @@ impl Store {
     ///
     /// `Missing` without chunks, or when one between others or the first is not there, as where the store had collected
     /// before: then only the store has the rest, which is opened with the folder. `Invalid` when they are no history
-    /// together.
+    /// together. Where the newest commit is damaged it reads what is before it, as [`Store::open_read_only`] does, and
+    /// [`Store::warnings`] says so.
     ///
     /// ```
     /// use varvite::context::{CommitInfo, Options, Store};
@@ -138,9 +139,7 @@ impl Store {
             }
             writer.control.clone()
         };
-        let lower = self.options.lower.as_ref().ok_or_else(|| {
-            Error::invalid("the store was opened without a lower folder: open it with one")
-        })?;
+        let lower = self.lower()?;
         volume::expect_no_store(&**lower)?;
         let alone = volume::lock(lower)?;
         volume::remove_leftovers(&**lower, control.store)?;
