@@ -128,6 +128,13 @@ impl Error {
         Error(Box::new(Inner { kind, detail, file: None, advice: None, source: None }))
     }
 
+    /// An error that says the same, without its source.
+    pub(crate) fn again(&self) -> Self {
+        let Inner { kind, ref detail, ref file, advice, .. } = *self.0;
+        let (detail, file) = (detail.clone(), file.clone());
+        Error(Box::new(Inner { kind, detail, file, advice, source: None }))
+    }
+
     /// An error of `kind` that says of `file` what stands behind its name.
     pub(crate) fn of_file(kind: Kind, file: &str, what: impl fmt::Display) -> Self {
         let mut error = Error::new(kind, format!("{file} {what}"));

@@ -233,11 +233,12 @@ impl Folder {
             return irmin::open(folder, &own);
         }
         self.foreign.expect_no_shape(&self.store)?;
-        if self.foreign.lower.is_none() && Store::is_lower_folder(&*folder)? {
-            return Store::open_lower_folder(folder, options);
-        }
-        let lower = below(self.foreign.lower.as_deref())?;
-        let store = Store::open_read_only(folder, Options { lower, ..options })?;
+        let store = if self.foreign.lower.is_none() && Store::is_lower_folder(&*folder)? {
+            Store::open_lower_folder(folder, options)?
+        } else {
+            let lower = below(self.foreign.lower.as_deref())?;
+            Store::open_read_only(folder, Options { lower, ..options })?
+        };
         // What is read is not all that there was.
         progress::warn_of(store.warnings().into_iter().filter(|told| told.contains(REPAIR)));
         Ok(store)

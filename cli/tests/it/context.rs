@@ -423,7 +423,14 @@ fn a_store_whose_newest_commit_is_damaged_is_read_as_it_was_before() {
     assert!(ran.code == 0 && ran.out.contains(&before), "{ran:?}");
     assert!(ran.err.contains("0000-000000.pack") && ran.err.contains("varvite repair"), "{ran:?}");
     varvite(&["context", "put", store, "main", "a", "x"]).error(3, &["at byte", "varvite repair"]);
-    varvite(&["context", "check", store]).ended(3);
+    for part in [&[][..], &["--commit", "last"], &["--commit", &before], &["--most", "1"]] {
+        let ran = varvite(&[&["context", "check", store][..], part].concat());
+        assert!(ran.code == 3 && ran.out.contains("damaged, "), "{part:?}: {ran:?}");
+        assert!(
+            ran.out.contains("0000-000000.pack") && ran.out.contains("byte"),
+            "{part:?}: {ran:?}"
+        );
+    }
     let mended = folder.path().join("mended");
     varvite(&["repair", store, text(&mended)]).ended(3);
     varvite(&["context", "put", text(&mended), "main", "a", "x", "--date", "2026-01-01"]).yes();

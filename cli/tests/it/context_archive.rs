@@ -72,6 +72,17 @@ fn a_store_that_has_collected_takes_its_history_from_the_folder_of_a_copy() {
         .error(2, &["is the folder of a store"]);
     let alone = varvite(&["context", "log", &lower, "--format", "json"]).json();
     assert_eq!(alone.to_string().matches("2026-01-01").count(), 5, "{alone}");
+    // Its newest commit is damaged: an older history is not shown without a word.
+    let names = std::fs::read_dir(&lower).unwrap().map(|it| it.unwrap().path());
+    let newest = names.filter(|it| it.extension().is_some_and(|it| it == "pack")).max().unwrap();
+    let mut bytes = std::fs::read(&newest).unwrap();
+    let hash = varvite::context::hash::from_text(alone[0]["hash"].as_str().unwrap()).unwrap();
+    let record = bytes.windows(32).position(|it| it == hash).unwrap();
+    bytes[record + 40] ^= 1;
+    std::fs::write(&newest, bytes).unwrap();
+    let ran = varvite(&["context", "log", &lower]);
+    assert!(ran.code == 0 && ran.err.contains("varvite repair"), "{ran:?}");
+    varvite(&["context", "check", &lower, "--commit", "last"]).ended(3);
 }
 
 #[test]

@@ -131,8 +131,8 @@ pub struct Store {
     tip: Option<Arc<Tip>>,
     /// This handle has made it.
     is_new: bool,
-    /// This one reads as far as nothing is damaged.
-    is_past_damage: bool,
+    /// The damage before which this handle reads the store; none where it reads all.
+    damage: Option<Arc<Error>>,
     /// Where commits are, when they are in another format; everything else is empty then.
     history: Option<Box<dyn History>>,
     /// Of a moment that a reader sees: where hashes are, without the index's lock.
@@ -200,20 +200,11 @@ impl Store {
     /// or damaged is made in memory. `Missing` when no store is there.
     ///
     /// Where the newest commit is damaged, which keeps a store from being opened to write, it is read as it was before that;
-    /// [`Store::warnings`] says so.
-    #[expect(clippy::needless_pass_by_value, reason = "as the other openings take them")]
+    /// [`Store::warnings`] says so. What it does not know may be behind the damage: to be asked for it is `Corrupt` then.
     pub fn open_read_only(disk: Arc<dyn Disk>, options: Options) -> Result<Store> {
         options.check()?;
-        let opened = load::beside_writer(
-            || load::read_control(&*disk),
-            |control| Self::open_with(Arc::clone(&disk), options.clone(), control, None),
-        );
-        match opened {
-            Err(error) if !cfg!(varvite_js) && error.kind() == Kind::Corrupt => {
-                Self::open_past(&disk, &options, error)
-            }
-            opened => opened.map_err(Error::of_context),
-        }
+        let cache = options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
+        Self::open_to_read((cache, disk, options))
     }
 
     fn open_with(
@@ -223,14 +214,14 @@ impl Store {
         lock: Option<Box<dyn crate::disk::Lock>>,
     ) -> Result<Store> {
         let cache = options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
-        Self::open_through((cache, disk, options), control, lock, false)
+        Self::open_through((cache, disk, options), control, lock, None)
     }
 
     fn open_through(
         (cache, disk, mut options): (Arc<Cache>, Arc<dyn Disk>, Options),
         control: Control,
         lock: Option<Box<dyn crate::disk::Lock>>,
-        is_past_damage: bool,
+        damage: Option<Arc<Error>>,
     ) -> Result<Store> {
         options.configuration = control.configuration;
         options.index = control.index;
@@ -249,7 +240,7 @@ impl Store {
             index: Arc::new(Mutex::new(index)),
             tip: None,
             is_new: false,
-            is_past_damage,
+            damage,
             history: None,
             lookup: None,
             shown_end: u64::MAX,
@@ -341,8 +332,17 @@ impl Store {
         let _span = self.span(Operation::Exists);
         match self.irmin() {
             Some(history) => history.exists(commit),
-            None => Ok(self.find_commit(commit)?.is_some_and(|offset| !self.has_collected(offset))),
+            None => Ok(self.find_known(commit)?.is_some_and(|offset| !self.has_collected(offset))),
         }
+    }
+
+    /// Where a commit is, or was. An error where it may be behind the damage before which the store is read.
+    fn find_known(&self, commit: &CommitHash) -> Result<Option<u64>> {
+        let found = self.find_commit(commit)?;
+        if found.is_none() {
+            self.expect_all(|| format!("commit {}", hash::to_text(commit)))?;
+        }
+        Ok(found)
     }
 
     /// Where a commit is, or was. What the index says is checked against the pack; when it is damaged the
@@ -442,7 +442,7 @@ impl Store {
     pub(crate) fn has_taken(&self, commit: &CommitHash) -> Result<bool> {
         match self.irmin() {
             Some(history) => history.exists(commit),
-            None => Ok(self.find_commit(commit)?.is_some()),
+            None => Ok(self.find_known(commit)?.is_some()),
         }
     }
 
@@ -467,7 +467,7 @@ impl Store {
 
     fn commit_offset(&self, commit: &CommitHash) -> Result<u64> {
         let root = self.disk.root();
-        match self.find_commit(commit)? {
+        match self.find_known(commit)? {
             Some(offset) if !self.has_collected(offset) => Ok(offset),
             Some(_) => Err(Error::new(
                 Kind::Collected,
@@ -497,7 +497,9 @@ impl Store {
                 "this store finds only commits by their hash: create it with the index \"always\"",
             ));
         }
-        let Some(offset) = self.object_entries(hash)?.get(hash)? else { return Ok(None) };
+        let Some(offset) = self.object_entries(hash)?.get(hash)? else {
+            return self.expect_all(|| format!("object {}", hash::to_text(hash))).map(|()| None);
+        };
         // One that a tree has spilled since is nobody's yet, and a power cut may take it.
         if offset >= self.shown_end {
             return Ok(None);

@@ -399,6 +399,11 @@ fn walk(arguments: &Folder, store: &Store, part: &Part) -> Result<(Walk, Checked
             }
         }
     } else {
+        // What "last" names, and a branch, is older than it was.
+        for told in store.warnings().into_iter().filter(|told| told.contains(advice::REPAIR)) {
+            let place = walk.add(told, None);
+            walk.findings[place].is_of_chunk = true;
+        }
         for name in &part.commit {
             let outcome = walk.commit(store, &commit(store, name)?);
             walk.ended(outcome)?;

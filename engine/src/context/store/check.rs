@@ -204,6 +204,7 @@ impl Store {
             let (stored, body) = self.commit_in(pack, offset)?;
             has_begun |= from == Some(&stored);
             if has_begun && left == 0 {
+                self.expect_all(|| "the rest of the store".to_owned())?;
                 return Ok((checked, Some(stored)));
             }
             let passed = chunks.pass(offset);
@@ -228,10 +229,7 @@ impl Store {
         }
         first_of(chunks.pass(0))?;
         self.check_batches(pack, end, |_| true, &mut Err)?;
-        if !cfg!(varvite_js) && self.is_past_damage {
-            let detail = "the store is read as it was before a damage, which its warnings tell";
-            return Err(Error::new(Kind::Corrupt, detail));
-        }
+        self.expect_all(|| "the rest of the store".to_owned())?;
         Ok((checked, None))
     }
 

@@ -225,7 +225,7 @@ impl Store {
         }
         match self.commit_at(commit) {
             Ok((_, body)) if body.sequence == sequence => return Ok(()),
-            Err(error) if error.kind() == Kind::Io || self.is_past(&error) => return Ok(()),
+            Err(error) if error.kind() == Kind::Io => return Ok(()),
             Err(error) if !is_damage(&error) && error.kind() != Kind::Collected => {
                 return Err(error);
             }
@@ -683,7 +683,8 @@ impl Store {
 
     /// Sees what was committed since the store was opened or last reloaded. Reads the control file and what is new. Does
     /// nothing for the handle that writes, which always sees its own commits. After an error the handle
-    /// stands at a moment between; the next call goes on.
+    /// stands at a moment between; the next call goes on. A store that is read as it was before a damage is opened anew: whole
+    /// where that is no longer in the way.
     pub fn reload(&mut self) -> Result<()> {
         if self.tip.is_some() {
             return Ok(());
@@ -691,6 +692,11 @@ impl Store {
         let _span = self.span(Operation::Reload);
         if let Some(history) = &mut self.history {
             return history.reload();
+        }
+        if !cfg!(varvite_js) && self.damage.is_some() {
+            self.read_afresh()?;
+            self.publish();
+            return Ok(());
         }
         let disk = Arc::clone(&self.disk);
         beside_writer(
@@ -773,10 +779,13 @@ impl Store {
 
     /// Other files: they are read afresh, and only then the old ones are let go.
     fn read_afresh(&mut self) -> Result<()> {
-        let control = read_control(&*self.disk)?;
         let (cache, disk) = (Arc::clone(self.pack.cache()), Arc::clone(&self.disk));
         let of = (cache, disk, self.options.clone());
-        let mut fresh = Self::open_through(of, control, None, self.is_past_damage)?;
+        let mut fresh = if !cfg!(varvite_js) && self.damage.is_some() {
+            Self::open_to_read(of)?
+        } else {
+            Self::open_through(of, read_control(&*self.disk)?, None, None)?
+        };
         // What this handle was told stays told.
         fresh.warnings.all().into_iter().for_each(|warning| self.warnings.add(warning));
         lock(&fresh.index).warnings = Arc::clone(&self.warnings);

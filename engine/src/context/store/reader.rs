@@ -278,7 +278,7 @@ impl Store {
             warnings: Arc::clone(&self.warnings),
             tip: None,
             is_new: false,
-            is_past_damage: self.is_past_damage,
+            damage: self.damage.clone(),
             history: None,
             readers: Readers::default(),
         })

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::context::files::collecting::marks::{Marks, Merging};
 use crate::context::files::collecting::rewrite::merged;
+use crate::context::files::control::{Control, Horizon};
 use crate::context::files::record::{Record, Tag};
 use crate::context::hash::{self, CommitHash};
 use crate::context::options::Options;
@@ -66,6 +67,38 @@ fn a_node_that_is_wrong_in_memory_or_has_another_hash_is_not_written_anew() {
     assert!(pack.hashes.get(second).is_none(), "what is wrong is used no more");
     pack.keep_hashes(second, Known::Own(vec![[9; 32]; 20]), false);
     assert_eq!(written([7; 32]).unwrap_err().kind(), Kind::Corrupt);
+}
+
+/// A store that is read past damage is read so for that alone: a control file that says a place without a commit is wrong.
+#[test]
+fn a_horizon_where_no_commit_is_opens_to_nobody() {
+    let disk = SimDisk::new(3);
+    let place = Arc::clone(&disk) as Arc<dyn Disk>;
+    let mut store = Store::create(Arc::clone(&place), Options::default()).unwrap();
+    let mut tree = store.empty_tree();
+    let mut commits = Vec::new();
+    for number in 0..5_u8 {
+        tree.add(&["a"], &[number; 60]).unwrap();
+        let info = CommitInfo::new(&[], i64::from(number), "a", "b");
+        let commit = store.commit(&mut tree, &info).unwrap();
+        commits.push((store.commit_offset(&commit).unwrap(), root(&store, &commit)));
+    }
+    store.close().unwrap();
+    let control = Control::read(&*place).unwrap();
+    let opened = |commit: u64, sequence: u64| {
+        let horizon = Horizon { commit, offset: commit, sequence, kept: Vec::new() };
+        Control { horizon, ..control.clone() }.replace(&place).unwrap();
+        [
+            Store::open_read_only(Arc::clone(&place), Options::default()),
+            Store::open(Arc::clone(&place), Options::default()),
+        ]
+    };
+    assert!(opened(commits[2].0, 2).iter().all(Result::is_ok));
+    for (commit, sequence) in [(commits[2].0, 3), (commits[2].1, 2), (commits[2].0 + 1, 2)] {
+        for outcome in opened(commit, sequence) {
+            assert_eq!(outcome.unwrap_err().kind(), Kind::Corrupt, "{commit}, {sequence}");
+        }
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::context::files::record::{self, Tag};
 use crate::context::hash;
 use crate::context::options::Options;
 use crate::context::store::Store;
-use crate::context::store::load::{beside_writer, read_control};
+use crate::context::store::load::{ATTEMPTS_MAX, beside_writer, read_control};
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::file::append::{self, HEAD, Position, Remnant};
@@ -24,36 +24,62 @@ pub(super) fn after(position: Position, payload: &[u8]) -> Position {
 }
 
 impl Store {
-    /// Opens a store to read up to the last commit before the damage that `error` says, which is told among the warnings;
-    /// that error where there is none, or it does not open.
-    pub(in crate::context::store) fn open_past(
-        disk: &Arc<dyn Disk>,
-        options: &Options,
-        error: Error,
+    /// Opens a store to read: whole, or where a damage keeps it from that up to the last commit before, which is told among the
+    /// warnings. The damage is one that is met again when the store was read so: a writer beside it, or a copy that was put back,
+    /// may have taken it away meanwhile. The error of the damage where no commit is left.
+    pub(in crate::context::store) fn open_to_read(
+        (cache, disk, options): (Arc<Cache>, Arc<dyn Disk>, Options),
     ) -> Result<Store> {
-        let opened = beside_writer(
-            || read_control(&**disk),
-            |control| {
-                let cache =
-                    options.cache.clone().unwrap_or_else(|| Cache::new(options.pages_bytes));
-                let of = (cache, Arc::clone(disk), options.clone());
-                Self::open_through(of, control, None, true)
-            },
-        );
-        let found = opened.and_then(|store| Ok((store.last_commit()?, store)));
-        let Ok((Some(commit), store)) = found else { return Err(error.of_context()) };
-        store.warnings.add(format!(
-            "{}; the store is read up to commit {}, and nobody can write to it: `varvite repair` makes a new store of \
-             what is whole",
-            error.what(),
-            hash::to_text(&commit)
-        ));
-        Ok(store)
+        let open = |damage: Option<&Arc<Error>>| {
+            let opened = beside_writer(
+                || read_control(&*disk),
+                |control| {
+                    let of = (Arc::clone(&cache), Arc::clone(&disk), options.clone());
+                    Self::open_through(of, control, None, damage.cloned())
+                },
+            );
+            opened.map_err(Error::of_context)
+        };
+        let mut opened = open(None);
+        for _ in 1..ATTEMPTS_MAX {
+            let damage = match opened {
+                Err(error) if !cfg!(varvite_js) && error.kind() == Kind::Corrupt => Arc::new(error),
+                opened => return opened,
+            };
+            let before = open(Some(&damage)).and_then(|store| Ok((store.last_commit()?, store)));
+            opened = open(None);
+            if !opened.as_ref().is_err_and(|again| again.detail() == damage.detail()) {
+                continue;
+            }
+            let Ok((Some(commit), store)) = before else { return opened };
+            store.warnings.add(format!(
+                "{}; the store is read up to commit {}, and nobody can write to it: `varvite repair` makes a new store of \
+                 what is whole",
+                damage.what(),
+                hash::to_text(&commit)
+            ));
+            return Ok(store);
+        }
+        opened
+    }
+
+    /// `Corrupt` where this handle reads the store as it was before a damage: `what` may be behind that.
+    pub(in crate::context::store) fn expect_all(&self, what: impl Fn() -> String) -> Result<()> {
+        match &self.damage {
+            Some(damage) if !cfg!(varvite_js) => {
+                let what = what();
+                let error = damage.again();
+                Err(error.context(format_args!(
+                    "{what} may be behind the damage that ends what is read"
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether `error` is one that this handle reads past.
     pub(in crate::context::store) fn is_past(&self, error: &Error) -> bool {
-        !cfg!(varvite_js) && self.is_past_damage && error.kind() == Kind::Corrupt
+        !cfg!(varvite_js) && self.damage.is_some() && error.kind() == Kind::Corrupt
     }
 
     pub(super) fn unless_past(&self, outcome: Result<()>) -> Result<()> {
