@@ -655,6 +655,11 @@ impl Node {
             }
     }
 
+    /// What it may come to take by itself: the hashes of its children, and room for the first changes of them.
+    pub(crate) fn bytes_to_come(&self) -> u64 {
+        (256 + 2 * size_of::<Hash>() * self.width()) as u64
+    }
+
     fn take_live(&mut self, out: &mut Vec<Arc<Node>>) {
         match &mut self.body {
             Body::Leaf { leaf, .. } => {
