@@ -324,7 +324,9 @@ fn what_is_told_of_another_store_stays_in_memory() {
     (0..6).for_each(|part| replay.call(&given(part, 100)).unwrap());
     replay.call(&made(Action::EmptyTree, Vec::new(), 2)).unwrap();
     let (hash, calls) = committed(2, 1);
-    calls.iter().for_each(|it| replay.call(it).unwrap());
+    for it in &calls {
+        replay.call(it).unwrap();
+    }
     replay.call(&call(Action::Collect, vec![Argument::Hash(*hash)], Answer::Nothing)).unwrap();
     let step = call(Action::CollectStep, vec![Argument::Number(1 << 20)], Answer::Flag(false));
     replay.call(&step).unwrap();
@@ -351,7 +353,9 @@ fn a_tree_that_is_taken_over_has_made_what_it_made_before() {
     });
     replay.call(&call(Action::Clear, Vec::new(), Answer::Nothing)).unwrap();
     let (_, calls) = committed(1, 5);
-    calls.iter().for_each(|it| replay.call(it).unwrap());
+    for it in &calls {
+        replay.call(it).unwrap();
+    }
     let outcome = replay.outcome();
     assert_eq!((outcome.mismatches, outcome.calls), (0, 14), "{:?}", outcome.first_mismatch);
     // The same of a tree by itself.
@@ -411,7 +415,8 @@ fn trees_hold_no_more_than_they_made() {
             made += trees[place].made_bytes() - before;
             if step % 10 == 0 {
                 let held = Tree::held_bytes(&trees);
-                assert!(held <= last + made + 2_000, "{seed} {step}: {held} of {last} + {made}");
+                let most = (last + made) * 9 / 8 + 2_000;
+                assert!(held <= most, "{seed} {step}: {held} of {last} + {made}");
                 (last, made) = (held, 0);
             }
         }

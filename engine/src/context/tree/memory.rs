@@ -112,7 +112,7 @@ impl<'a> HeldBytes<'a> {
     fn add(&mut self, root: &'a Slot) {
         self.add_slot(root);
         while let Some(node) = self.rest.pop() {
-            self.bytes += node.bytes() as u64;
+            self.bytes += node.bytes_hashed() as u64;
             let changes = node.changes();
             for index in (0..changes.steps(node.width())).filter_map(|step| changes.at(step)) {
                 match &node.body {
@@ -176,7 +176,7 @@ impl Tree {
     }
 
     /// Bytes of memory that `trees` hold by what was changed of them and not committed or spilled since: each directory and
-    /// value once, however many of them share it. Looks at all of that, and reads nothing.
+    /// value once, however many of them share it, with the hashes that hashing adds. Looks at all of that, and reads nothing.
     ///
     /// ```
     /// use varvite::context::{Configuration, Tree};
@@ -198,8 +198,9 @@ impl Tree {
     }
 
     /// About how many bytes the changes through this handle, and through those that it was cloned of, ever made live, added or
-    /// copied, with what hashing may add to these: between two looks, what [`Tree::held_bytes`] says of all trees of a store
-    /// together grows by no more than these do. What a tree shares with another counts with the handle that made it. Costs nothing.
+    /// copied: between two looks, what [`Tree::held_bytes`] says of all trees of a store together grows by no more than these
+    /// do, but for an eighth by which lists grow ahead. What a tree shares with another counts with the handle that made it. Costs
+    /// nothing.
     pub fn made_bytes(&self) -> u64 {
         self.made_bytes
     }
