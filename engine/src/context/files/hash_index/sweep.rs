@@ -99,7 +99,8 @@ impl HashIndex {
     /// what is removed waits there with what removes it until enough has come to merge them, which few objects never do. A long
     /// table takes what it needs by itself, and would take much of the disk to be written again.
     pub(crate) fn is_worth_merging(&self, sweep: &Sweep) -> Result<bool> {
-        let Some(tables) = self.tables.as_ref().filter(|_| !self.read_only) else {
+        let may_merge = !self.read_only && !cfg!(varvite_js);
+        let Some(tables) = self.tables.as_ref().filter(|_| may_merge) else {
             return Ok(false);
         };
         let stats = tables.objects.stats()?;
@@ -150,7 +151,7 @@ impl HashIndex {
 
     /// Ends a merge, if one is under way: the table stays as it is, and the room of what was merged is free again.
     pub(crate) fn give_up_merging(&mut self, error: Option<&Error>) {
-        let Some(tables) = &mut self.tables else { return };
+        let Some(tables) = self.tables.as_mut().filter(|_| !cfg!(varvite_js)) else { return };
         if tables.merged.take().is_none() && error.is_none() {
             return;
         }
