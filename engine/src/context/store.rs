@@ -281,14 +281,19 @@ impl Store {
     /// more than [`Options::tree_bytes`], and its observer is the store's. What it spilled before the target of a
     /// [collection](Store::collect) goes with that, since no commit has it: commit such a tree first.
     pub fn empty_tree(&self) -> Tree {
-        let tree = self.unrecorded_tree();
+        let tree = self.new_tree();
         let recorder = self.options.recorder.as_ref();
         Tree::recorded_as_new(recorder, Action::EmptyTree, None, || Ok(tree))
             .expect("there is nothing that can fail")
     }
 
-    /// The same, of which a recorder is told when it is an argument of a call, with its content, as of a tree that was made elsewhere.
+    /// One of which a recorder is told when it is an argument of a call, with its content, as of a tree that was made elsewhere. It
+    /// stays in memory, whatever its size, and loses nothing to a collection: nothing of it is spilled.
     pub fn unrecorded_tree(&self) -> Tree {
+        self.new_tree().staying_live()
+    }
+
+    fn new_tree(&self) -> Tree {
         Tree::stored(self.configuration(), self.load_from(), Slot::empty_directory())
     }
 

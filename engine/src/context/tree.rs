@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub use bindings::directory_hash;
 pub use diff::Change;
 pub use fold::{Depth, Order};
-use memory::{Counted, ENTRY_BYTES};
+use memory::{CHANGE_BYTES, Counted, ENTRY_BYTES};
 pub use merge::{Conflict, Merged, Resolution, Sides};
 pub(crate) use merge::{Resolve, told};
 
@@ -74,6 +74,8 @@ pub struct Tree {
     live_bytes: u64,
     /// The same ever, with what was copied of what other handles have.
     made_bytes: u64,
+    /// It never spills.
+    stays_live: bool,
     /// What a recorder knows it by.
     traced: Option<Traced>,
 }
@@ -95,7 +97,8 @@ impl Tree {
     }
 
     fn of(configuration: Configuration, load: Option<Arc<dyn Load>>, root: Slot) -> Tree {
-        Tree { configuration, load, root, live_bytes: 0, made_bytes: 0, traced: None }
+        let (live_bytes, made_bytes, stays_live) = (0, 0, false);
+        Tree { configuration, load, root, live_bytes, made_bytes, stays_live, traced: None }
     }
 
     /// A tree that is one value.
@@ -413,7 +416,8 @@ impl Tree {
         if tree.is_empty()? {
             return self.remove_at(path);
         }
-        let mut live_bytes = tree.live_bytes;
+        // What is shared its own handle has made.
+        let (mut live_bytes, mut made_bytes) = (tree.live_bytes, 0);
         let root = match (&self.load, &tree.load) {
             (_, None) => tree.root.clone(),
             (None, Some(load)) => {
@@ -424,11 +428,12 @@ impl Tree {
             (Some(own), Some(_)) => {
                 let taken = tree.taken_over(own)?;
                 live_bytes = taken.live_bytes;
+                made_bytes = taken.made_bytes.saturating_sub(tree.made_bytes);
                 taken.root
             }
         };
         self.live_bytes = self.live_bytes.saturating_add(live_bytes);
-        self.made_bytes = made(self.made_bytes, live_bytes);
+        self.made_bytes = made(self.made_bytes, made_bytes);
         let (known, slot) = self.walk(path, tally)?;
         if known == path.len() && slot.same(&root) {
             return Ok(());
@@ -476,6 +481,7 @@ impl Tree {
             return Ok(());
         };
         self.spill_if_large()?;
+        self.made_bytes = made(self.made_bytes, CHANGE_BYTES * path.len() as u64);
         self.change(tally, |directories, root| {
             let mut slot = root;
             for step in &path[..keep] {
@@ -522,7 +528,7 @@ impl Tree {
         let steps = (path.len() - known) as u64 + 1;
         let added = (names + value) as u64 + ENTRY_BYTES * steps;
         self.live_bytes += added;
-        self.made_bytes = made(self.made_bytes, added);
+        self.made_bytes = made(self.made_bytes, added + CHANGE_BYTES * path.len() as u64);
         let most = self.configuration.stable_hash();
         self.change(tally, |directories, root| {
             let mut slot = root;
@@ -620,6 +626,7 @@ fn live<'n>(directories: &Directories<'_>, slot: &'n mut Slot) -> Result<&'n mut
             let node = entry::embedded_node(bytes)?;
             if let Some(load) = directories.load {
                 load.note(node.bytes() as u64);
+                load.note_copied(node.bytes_to_come());
             }
             *slot = Slot::Node(Arc::new(node));
         }

@@ -436,7 +436,7 @@ impl Replay {
             let before = tree.made_bytes();
             let told = entries.iter().try_for_each(|(path, value)| tree.add(path, value));
             // What came before one that could not be made is there.
-            self.held.grow(tree.made_bytes() - before);
+            self.held.grow(tree.made_bytes().saturating_sub(before));
             told?;
             // One that was not told whole is no mismatch by itself.
             return Ok(Some(if call.answer == Answer::Failed {
@@ -448,7 +448,7 @@ impl Replay {
         let Some(mut tree) = self.trees.remove(&handle) else { return Ok(None) };
         let before = tree.made_bytes();
         let outcome = self.on_tree(&mut tree, call, rest);
-        self.held.grow(tree.made_bytes() - before);
+        self.held.grow(tree.made_bytes().saturating_sub(before));
         self.trees.insert(handle, tree);
         outcome
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use varvite::context::{ChildOrder, Configuration, Options, Store, Tree};
+use varvite::context::{ChildOrder, CommitHash, CommitInfo, Configuration, Options, Store, Tree};
 use varvite::disk::Disk;
 use varvite::disk::memory::MemoryDisk;
 use varvite::trace::{Action, Answer, Argument, Call, KeyUpdate, Recorder, Trace};
@@ -285,23 +285,142 @@ fn a_tree_is_seldom_asked_what_it_holds() {
     assert_eq!(replay.counting_ns(), 7 * replay.countings());
 }
 
-/// What was made elsewhere is told as content, of any size, and is the replay's store's.
+fn given(number: u64, values: u8) -> Call {
+    let entries = (0..values)
+        .map(|name| (vec![b"a".to_vec(), format!("{number}-{name}").into_bytes()], vec![7; 6_000]));
+    let given = vec![Argument::Handle(1), Argument::Entries(entries.collect())];
+    call(Action::Given, given, Answer::Nothing)
+}
+
+/// A commit of one value by the tree `handle`, which was empty.
+fn committed(handle: u64, value: u8) -> (CommitHash, [Call; 2]) {
+    let mut store = Store::create(MemoryDisk::seeded(9), Options::default()).unwrap();
+    let mut tree = store.empty_tree();
+    tree.add(&["v"], &[value; 1_000]).unwrap();
+    let hash = store.commit(&mut tree, &CommitInfo::new(&[], 7, "a", "b")).unwrap();
+    let text = |text: &str| Argument::Bytes(text.as_bytes().to_vec());
+    let arguments = vec![
+        Argument::Handle(handle),
+        Argument::Keys(Vec::new()),
+        Argument::Number(7),
+        text("a"),
+        text("b"),
+    ];
+    let add = vec![Argument::Handle(handle), path("v"), Argument::Bytes(vec![value; 1_000])];
+    let calls = [
+        call(Action::Add, add, Answer::Nothing),
+        call(Action::Commit, arguments, Answer::Hash(*hash)),
+    ];
+    (hash, calls)
+}
+
+/// What was made elsewhere is told as content. No collection of the replay's store takes it, and it is held.
 #[test]
-fn what_is_told_of_another_store_spills_too() {
+fn what_is_told_of_another_store_stays_in_memory() {
     let options = Options { tree_bytes: 1 << 20, ..Options::default() };
     let store = Store::create(MemoryDisk::seeded(1), options).unwrap();
     let replay = Replay::new(Some(store), None, TableOptions::default(), || 0);
     let mut replay = replay.holds(8 << 20);
-    for part in 0..400 {
-        let entries = (0..100).map(|number| {
-            (vec![b"a".to_vec(), format!("{part}-{number}").into_bytes()], vec![7; 600])
-        });
-        let given = vec![Argument::Handle(1), Argument::Entries(entries.collect())];
-        replay.call(&call(Action::Given, given, Answer::Nothing)).unwrap();
+    (0..6).for_each(|part| replay.call(&given(part, 100)).unwrap());
+    replay.call(&made(Action::EmptyTree, Vec::new(), 2)).unwrap();
+    let (hash, calls) = committed(2, 1);
+    for it in &calls {
+        replay.call(it).unwrap();
+    }
+    replay.call(&call(Action::Collect, vec![Argument::Hash(*hash)], Answer::Nothing)).unwrap();
+    let step = call(Action::CollectStep, vec![Argument::Number(1 << 20)], Answer::Flag(false));
+    replay.call(&step).unwrap();
+    for part in 0..6 {
+        let at = vec![Argument::Handle(1), path(&format!("a/{part}-7"))];
+        replay.call(&call(Action::Mem, at, Answer::Flag(true))).unwrap();
     }
     let length = vec![Argument::Handle(1), path("a")];
-    replay.call(&call(Action::Length, length, Answer::Number(40_000))).unwrap();
-    assert_eq!(replay.outcome().mismatches, 0);
+    replay.call(&call(Action::Length, length, Answer::Number(600))).unwrap();
+    let outcome = replay.outcome();
+    assert_eq!(outcome.mismatches, 0, "{:?}", outcome.first_mismatch);
+    let ended = (6..100).find(|part| replay.call(&given(*part, 100)).is_err());
+    assert!((10..20).contains(&ended.expect("it ends")), "{ended:?}");
+}
+
+/// A tree of before the store was cleared is taken over by the commit, with what it has made.
+#[test]
+fn a_tree_that_is_taken_over_has_made_what_it_made_before() {
+    let mut replay = on_a_store();
+    replay.call(&made(Action::EmptyTree, Vec::new(), 1)).unwrap();
+    (10..20).for_each(|value| {
+        let arguments = vec![Argument::Handle(1), path("v"), Argument::Bytes(vec![value; 1_000])];
+        replay.call(&call(Action::Add, arguments, Answer::Nothing)).unwrap();
+    });
+    replay.call(&call(Action::Clear, Vec::new(), Answer::Nothing)).unwrap();
+    let (_, calls) = committed(1, 5);
+    for it in &calls {
+        replay.call(it).unwrap();
+    }
+    let outcome = replay.outcome();
+    assert_eq!((outcome.mismatches, outcome.calls), (0, 14), "{:?}", outcome.first_mismatch);
+    // The same of a tree by itself.
+    let mut store = Store::create(MemoryDisk::seeded(1), Options::default()).unwrap();
+    let mut tree = store.empty_tree();
+    (0..10_u8).for_each(|value| tree.add(&["v"], &[value; 1_000]).unwrap());
+    let before = tree.made_bytes();
+    store.clear().unwrap();
+    store.commit(&mut tree, &CommitInfo::new(&[], 7, "a", "b")).unwrap();
+    assert!(before > 10_000 && tree.made_bytes() >= before, "{} {before}", tree.made_bytes());
+}
+
+/// New directories, hashes and copies: what all trees hold grows by no more than they say that they made.
+#[test]
+fn trees_hold_no_more_than_they_made() {
+    for (seed, deep) in [(1, false), (2, true), (3, false), (4, true)] {
+        let mut store = Store::create(MemoryDisk::seeded(1), Options::default()).unwrap();
+        let mut random: u64 = seed;
+        let mut below = |most: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % most
+        };
+        let mut trees = vec![store.empty_tree()];
+        let (mut made, mut last) = (0, 0);
+        for step in 0..3_000_i64 {
+            let place = below(trees.len() as u64) as usize;
+            let before: u64 = trees[place].made_bytes();
+            let mut names = vec![format!("d{}", below(6)), format!("n{}", below(700))];
+            if deep {
+                let depth = below(30);
+                names.extend((0..depth).map(|_| "x".to_owned()));
+            }
+            match below(40) {
+                0 if trees.len() < 8 => {
+                    let copy = trees[place].clone();
+                    trees.push(copy);
+                    continue;
+                }
+                1 if trees.len() > 3 => {
+                    trees.swap_remove(place);
+                    continue;
+                }
+                2 => drop(trees[place].hash().unwrap()),
+                3 if !trees[place].is_empty().unwrap() => {
+                    let info = CommitInfo::new(&[], step, "a", "b");
+                    store.commit(&mut trees[place], &info).unwrap();
+                }
+                4 => {
+                    let other = trees[below(trees.len() as u64) as usize].clone();
+                    if let Some(found) = other.find_tree(&["d1"]).unwrap() {
+                        trees[place].add_tree(&["d2", "grafted"], &found).unwrap();
+                    }
+                }
+                5..8 => trees[place].remove(&names[..2]).unwrap(),
+                _ => trees[place].add(&names, &vec![1; below(60) as usize]).unwrap(),
+            }
+            made += trees[place].made_bytes() - before;
+            if step % 10 == 0 {
+                let held = Tree::held_bytes(&trees);
+                let most = (last + made) * 9 / 8 + 2_000;
+                assert!(held <= most, "{seed} {step}: {held} of {last} + {made}");
+                (last, made) = (held, 0);
+            }
+        }
+    }
 }
 
 /// Each subtree has a path of its own, of any length.

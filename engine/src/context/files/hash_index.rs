@@ -28,7 +28,7 @@ use crate::table::{
     Batch, OpenSnapshot, Session, SessionOptions, SnapshotContent, Table, TableOptions, View,
 };
 
-pub(crate) use sweep::Sweep;
+pub(crate) use sweep::{Sweep, SweepStage};
 
 /// What snapshots of the index are labelled with.
 const LABEL: &str = "context index";
@@ -98,8 +98,8 @@ struct Tables {
     saved: Option<String>,
     /// Entries were removed or put in of what is covered already, which no count need show.
     has_changed: bool,
-    /// The table of objects was merged since it was saved, or that was tried.
-    has_merged: bool,
+    /// What takes the place of the table of objects once it is merged; until then what one takes the other does too.
+    merged: Option<Table>,
 }
 
 /// See the module.
@@ -347,7 +347,7 @@ impl HashIndex {
             objects,
             saved: Some(name),
             has_changed: false,
-            has_merged: false,
+            merged: None,
         });
         self.covered = covered;
         self.reached = covered.place;
@@ -367,7 +367,7 @@ impl HashIndex {
             objects,
             saved: None,
             has_changed: false,
-            has_merged: false,
+            merged: None,
         });
         Ok(())
     }
@@ -615,9 +615,11 @@ impl HashIndex {
             self.make_tables()?;
         }
         let Some(tables) = &mut self.tables else { return Ok(()) };
-        for (entries, table) in
-            [(&mut self.commits, &mut tables.commits), (&mut self.objects, &mut tables.objects)]
-        {
+        let mut failed = None;
+        for (entries, table, merged) in [
+            (&mut self.commits, &mut tables.commits, None),
+            (&mut self.objects, &mut tables.objects, tables.merged.as_mut()),
+        ] {
             if entries.is_empty() {
                 continue;
             }
@@ -629,10 +631,14 @@ impl HashIndex {
                 batch.insert(hash, &offset.to_le_bytes());
             }
             table.update(&batch)?;
+            failed = merged.and_then(|merged| merged.update(&batch).err()).or(failed);
             entries.clear();
             if entries.capacity() > GATHERED * 2 {
                 entries.shrink_to(GATHERED);
             }
+        }
+        if let Some(error) = failed {
+            self.give_up_merging(Some(&error));
         }
         Ok(())
     }
@@ -640,9 +646,6 @@ impl HashIndex {
     /// Saves what is known as all of the pack up to `place`, which is durable.
     pub(crate) fn save(&mut self, place: Place) -> Result<()> {
         (self.unsaved, self.tried) = (0, place);
-        if let Some(tables) = &mut self.tables {
-            tables.has_merged = false;
-        }
         // What is not known of the pack must not be taken for what is not there.
         if self.behind {
             return Ok(());

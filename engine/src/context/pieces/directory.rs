@@ -69,7 +69,7 @@ impl Directories<'_> {
             return;
         }
         if let Some(load) = self.load {
-            load.note_copied(node.bytes() as u64);
+            load.note_copied(node.bytes() as u64 + node.bytes_to_come());
         }
     }
 
@@ -83,7 +83,9 @@ impl Directories<'_> {
         }
         let mut leaf = Leaf::with_capacity(1, name.len());
         leaf.push(name, slot);
-        Slot::Node(Arc::new(Node::leaf(leaf, self.configuration.stable_hash() >= 1)))
+        let node = Node::leaf(leaf, self.configuration.stable_hash() >= 1);
+        self.copied(&node);
+        Slot::Node(Arc::new(node))
     }
 
     /// The node at `offset`.

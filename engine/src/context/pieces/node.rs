@@ -655,6 +655,20 @@ impl Node {
             }
     }
 
+    /// The same once all of its children were hashed.
+    pub(crate) fn bytes_hashed(&self) -> usize {
+        let known = match &self.body {
+            Body::Leaf { leaf, .. } => leaf.hashes().bytes(),
+            Body::Branch(branch) => branch.hashes.bytes(),
+        };
+        self.bytes() + (size_of::<Hash>() * self.width()).saturating_sub(known)
+    }
+
+    /// What it may come to take by itself: the hashes of its children, and room for the first changes of them.
+    pub(crate) fn bytes_to_come(&self) -> u64 {
+        (256 + 2 * size_of::<Hash>() * self.width()) as u64
+    }
+
     fn take_live(&mut self, out: &mut Vec<Arc<Node>>) {
         match &mut self.body {
             Body::Leaf { leaf, .. } => {

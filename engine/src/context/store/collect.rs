@@ -12,7 +12,7 @@ mod tests;
 use std::sync::Arc;
 
 use super::Store;
-use super::collection::{Collection, Keep, Leading, Sifting};
+use super::collection::{Collection, Keep, Leading, SWAP, Sifting};
 use super::tip::{self, Tip, Writer};
 use crate::context::files::chunk_files::Chunk;
 use crate::context::files::collecting::marks::Merging;
@@ -36,13 +36,6 @@ use doomed::{CREDIT, PIECE};
 /// a store would keep a file for each old chunk of which anything stays.
 const SMALL: u64 = 4;
 const JOINED_MAX: usize = 256;
-
-/// What a swap or a sync costs beside the bytes.
-const SWAP: u64 = 768 * CREDIT;
-
-/// An index that was merged to no more bytes is saved where the collection ends; a longer one when it is next saved, which its
-/// host does between commits.
-const INDEX_AT_ONCE: u64 = 16 << 20;
 
 /// So many neighbours of which nothing stays go by one swap.
 const GONE_MAX: usize = 4096;
@@ -214,6 +207,8 @@ impl Store {
         let mut left = credits.saturating_sub(removed);
         let mut outcome = Ok(true);
         while left > 0 && matches!(outcome, Ok(true)) {
+            // What cannot be done in parts waits for a step that has room for it, or nothing else.
+            let room = if left == credits { u64::MAX } else { left };
             if collection.leading.is_some() {
                 let Some(index) = &mut index else { break };
                 let spent = tip.lead(&pack, &mut writer, &mut collection, index, left);
@@ -226,6 +221,9 @@ impl Store {
             if collection.sweep.is_some() {
                 // The index comes before the writer: it is the next step's.
                 let Some(index) = &mut index else { break };
+                if collection.next_of_index(index) > room {
+                    break;
+                }
                 let spent = tip.sweep(&pack, &mut writer, &mut collection, index, left);
                 outcome = spent.map_err(Self::kept).map(|spent| {
                     left = left.saturating_sub(spent);
@@ -233,8 +231,6 @@ impl Store {
                 });
                 continue;
             }
-            // What cannot be done in parts waits for a step that has room for it, or nothing else.
-            let room = if left == credits { u64::MAX } else { left };
             if Tip::next_whole(&pack, &writer, &collection) > room {
                 break;
             }
@@ -302,6 +298,7 @@ impl Store {
             control.has_copies |= takes_away && control.index == Index::Always;
             control.is_unfinished |= takes_away;
         })?;
+        lock(&self.index).give_up_merging(None);
         let mut writer = tip.writer()?;
         if let Some(mut collection) = writer.collection.take() {
             tip.give_up(&mut writer, &mut collection);
@@ -502,8 +499,7 @@ impl Tip {
         Ok(SWAP)
     }
 
-    /// Rids the index of what went. What became smaller by much is saved: until then its old files stay. Returns what that
-    /// cost.
+    /// Rids the index of what went; what was merged is saved. Returns what that cost.
     fn sweep(
         &self,
         pack: &Pack,
@@ -512,17 +508,13 @@ impl Tip {
         index: &mut HashIndex,
         credits: u64,
     ) -> Result<u64> {
-        if let Some(spent) = collection.sweep(index, credits) {
-            return Ok(spent);
-        }
-        collection.is_swept = true;
-        if !index.is_behind() && index.has_merged(INDEX_AT_ONCE) {
+        let spent = collection.next_of_index(index);
+        if collection.saves_index() && !index.is_behind() {
             writer.sync(&*self.disk, pack.meter())?;
             // One that cannot be saved is in nobody's way.
             let _ = index.save(writer.place());
-            return Ok(SWAP);
         }
-        Ok(CREDIT)
+        Ok(collection.sweep(index, credits).max(spent))
     }
 
     /// Writes the control file with the places of chunks as they are now.

@@ -10,7 +10,7 @@ use crate::context::files::collecting::barrier::Barrier;
 use crate::context::files::collecting::marks::{Marks, Merging};
 use crate::context::files::collecting::rewrite::{Comparing, Rewriting};
 use crate::context::files::control::{Cursor, Horizon, Row};
-use crate::context::files::hash_index::{HashIndex, Sweep};
+use crate::context::files::hash_index::{HashIndex, Sweep, SweepStage};
 use crate::context::files::pack::Pack;
 use crate::context::files::paths;
 use crate::context::hash::{CommitHash, Hash};
@@ -134,6 +134,19 @@ const SEEK: u64 = 64 << 10;
 /// What merging a byte of its entries costs.
 const MERGED: u64 = 4;
 
+/// What a swap or a sync costs beside the bytes.
+pub(super) const SWAP: u64 = 768 << 10;
+
+/// What beginning to merge the index costs, which writes out its write buffer.
+fn begin_cost(index: &HashIndex) -> u64 {
+    SEEK + index.buffer_bytes() * MERGED
+}
+
+/// What saving it costs, of which no byte was synced.
+fn save_cost(index: &HashIndex) -> u64 {
+    SWAP + index.disk_bytes() + index.buffer_bytes() * MERGED
+}
+
 /// What asking the index for an object costs.
 const LED: u64 = 4096;
 
@@ -236,29 +249,68 @@ impl Collection {
         Arc::get_mut(&mut self.marks).expect("nobody else has them before it takes away")
     }
 
-    /// Rids the index of some objects that went, and then merges some of it if much of it is dead; returns what that cost,
-    /// none when it is done, or cannot be.
-    pub(super) fn sweep(&mut self, index: &mut HashIndex, credits: u64) -> Option<u64> {
+    /// Rids the index of some objects that went, and then merges some of it if much of it is dead; returns what that cost. An
+    /// index that is damaged, or behind, is made again without what went.
+    pub(super) fn sweep(&mut self, index: &mut HashIndex, credits: u64) -> u64 {
+        let Some(mut sweep) = self.sweep.take() else { return 0 };
+        let spent = self.sweep_some(index, &mut sweep, credits);
+        let spent = spent.unwrap_or_else(|_| {
+            sweep.stage = SweepStage::Done;
+            SEEK
+        });
+        self.is_swept = sweep.stage == SweepStage::Done;
+        self.sweep = Some(sweep).filter(|_| !self.is_swept);
+        spent
+    }
+
+    fn sweep_some(&self, index: &mut HashIndex, sweep: &mut Sweep, credits: u64) -> Result<u64> {
         let (marks, edge) = (&self.marks, self.horizon.commit);
         let goes = |offset| offset < edge && !marks.has_object(offset);
-        let mut sweep = self.sweep.take()?;
-        // An index that is damaged, or behind, is made again without what went.
-        let spent = if sweep.is_merging {
-            let bytes = (credits / MERGED).max(1);
-            if index.merge_some(bytes).ok()? == 0 {
-                return None;
+        match sweep.stage {
+            SweepStage::Walking => {
+                let most = (credits / SEEN).clamp(1, 4096) as usize;
+                let swept = index.sweep(sweep, most, goes)?;
+                if swept.is_done {
+                    let is_worth = index.is_worth_merging(sweep)?;
+                    sweep.stage = if is_worth { SweepStage::Beginning } else { SweepStage::Done };
+                }
+                Ok(SEEK + swept.seen as u64 * SEEN + swept.removed as u64 * REMOVED)
             }
-            bytes * MERGED
-        } else {
-            let most = (credits / SEEN).clamp(1, 4096) as usize;
-            let swept = index.sweep(&mut sweep, most, goes).ok()?;
-            if swept.is_done && !index.begin_merging(&mut sweep).ok()? {
-                return None;
+            // The package for JavaScript leaves that to the table's own merges.
+            _ if cfg!(varvite_js) => unreachable!("nothing else is begun there"),
+            SweepStage::Beginning => {
+                let spent = begin_cost(index);
+                index.begin_merging()?;
+                sweep.stage = SweepStage::Merging;
+                Ok(spent)
             }
-            SEEK + swept.seen as u64 * SEEN + swept.removed as u64 * REMOVED
-        };
-        self.sweep = Some(sweep);
-        Some(spent)
+            SweepStage::Merging => {
+                let (merged, left) = index.merge_some((credits / MERGED).max(1))?;
+                if left == 0 {
+                    sweep.stage =
+                        if index.end_merging() { SweepStage::Saving } else { SweepStage::Done };
+                }
+                Ok(merged.max(1) * MERGED)
+            }
+            SweepStage::Saving | SweepStage::Done => {
+                sweep.stage = SweepStage::Done;
+                Ok(save_cost(index))
+            }
+        }
+    }
+
+    /// Whether what was merged of the index is saved next.
+    pub(super) fn saves_index(&self) -> bool {
+        self.sweep.as_ref().is_some_and(|sweep| sweep.stage == SweepStage::Saving)
+    }
+
+    /// What the next part of ridding the index costs at least, if it is one that is done whole.
+    pub(super) fn next_of_index(&self, index: &HashIndex) -> u64 {
+        match self.sweep.as_ref().map(|sweep| sweep.stage) {
+            Some(SweepStage::Beginning) => begin_cost(index),
+            Some(SweepStage::Saving) => save_cost(index),
+            _ => 0,
+        }
     }
 
     /// Lets the index lead to some old objects that stay, where it leads to copies that go; returns what that

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Order, Tree};
+use super::{Order, Tree, made};
 use crate::context::hash::Hash;
 use crate::context::pieces::entry;
 use crate::context::pieces::node::{Embedded, Load, Node, Slot};
@@ -41,8 +41,9 @@ struct Adoption<'a> {
     to: &'a dyn Load,
     /// What was copied, for places that share it.
     copied: HashMap<Of, Arc<Node>>,
-    /// Memory of what was read to be copied.
+    /// Memory of what was read to be copied, and of all copies.
     bytes: u64,
+    made_bytes: u64,
 }
 
 impl Tree {
@@ -53,15 +54,19 @@ impl Tree {
             && from.origin().is_some()
             && from.origin() == load.origin()
         {
-            let mut adoption =
-                Adoption { from: &**from, to: &**load, copied: HashMap::new(), bytes: 0 };
+            let (from, to, copied) = (&**from, &**load, HashMap::new());
+            let mut adoption = Adoption { from, to, copied, bytes: 0, made_bytes: 0 };
             if let Some(root) = adoption.adopt(&self.root)? {
                 let live_bytes = self.live_bytes.saturating_add(adoption.bytes);
+                let made_bytes = made(self.made_bytes, adoption.made_bytes);
                 let load = Some(Arc::clone(load));
-                return Ok(Tree { live_bytes, ..Tree::of(self.configuration, load, root) });
+                let taken = Tree::of(self.configuration, load, root);
+                return Ok(Tree { live_bytes, made_bytes, ..taken });
             }
         }
-        self.copied(Arc::clone(load))
+        let mut copy = self.copied(Arc::clone(load))?;
+        copy.made_bytes = made(copy.made_bytes, self.made_bytes);
+        Ok(copy)
     }
 
     /// The same content as a tree of `load`, to which it spills. Reads all of it.
@@ -100,6 +105,7 @@ impl Adoption<'_> {
                 continue;
             }
             let Frame { of, node, .. } = stack.pop().expect("the loop saw it");
+            self.made_bytes = made(self.made_bytes, node.bytes() as u64 + node.bytes_to_come());
             let node = Arc::new(node);
             if stack.is_empty() {
                 return Ok(Some(Slot::Node(node)));
@@ -119,6 +125,7 @@ impl Adoption<'_> {
                 }
                 let value = self.from.value(*offset)?;
                 self.bytes += value.len() as u64;
+                self.made_bytes = made(self.made_bytes, value.len() as u64 + 16);
                 Step::Done(Slot::Value(value))
             }
             Slot::StoredNode(offset) => {

@@ -31,6 +31,14 @@ impl<'a> Counted<'a> {
     fn count(&self, bytes: u64) {
         add(&self.bytes, bytes);
     }
+
+    /// Counts a node that was taken. The package for JavaScript has nobody who asks for more than its bytes.
+    fn take_note(&self, node: &Node) {
+        self.count(node.bytes() as u64);
+        if !cfg!(varvite_js) {
+            add(&self.copied, node.bytes_to_come());
+        }
+    }
 }
 
 /// A count is one change's, so no other thread adds meanwhile, and nothing need be locked.
@@ -41,13 +49,13 @@ fn add(to: &AtomicU64, bytes: u64) {
 impl Load for Counted<'_> {
     fn node(&self, offset: u64) -> Result<Arc<Node>> {
         let node = self.load.node(offset)?;
-        self.count(node.bytes() as u64);
+        self.take_note(&node);
         Ok(node)
     }
 
     fn take(&self, offset: u64, tally: Option<&Tally>) -> Result<Arc<Node>> {
         let node = self.load.take(offset, tally)?;
-        self.count(node.bytes() as u64);
+        self.take_note(&node);
         Ok(node)
     }
 
@@ -104,7 +112,7 @@ impl<'a> HeldBytes<'a> {
     fn add(&mut self, root: &'a Slot) {
         self.add_slot(root);
         while let Some(node) = self.rest.pop() {
-            self.bytes += node.bytes() as u64;
+            self.bytes += node.bytes_hashed() as u64;
             let changes = node.changes();
             for index in (0..changes.steps(node.width())).filter_map(|step| changes.at(step)) {
                 match &node.body {
@@ -139,6 +147,9 @@ impl<'a> HeldBytes<'a> {
 /// What a new entry or directory takes beside its name and value, about.
 pub(super) const ENTRY_BYTES: u64 = 96;
 
+/// What the directories on the way to a change note of it and keep for it, each, at most: lists grow to twice what is in them.
+pub(super) const CHANGE_BYTES: u64 = 128;
+
 impl Tree {
     fn meter(&self) -> Option<&Arc<Meter>> {
         observing(self.load.as_ref()?.meter())
@@ -165,7 +176,7 @@ impl Tree {
     }
 
     /// Bytes of memory that `trees` hold by what was changed of them and not committed or spilled since: each directory and
-    /// value once, however many of them share it. Looks at all of that, and reads nothing.
+    /// value once, however many of them share it, with the hashes that hashing adds. Looks at all of that, and reads nothing.
     ///
     /// ```
     /// use varvite::context::{Configuration, Tree};
@@ -187,15 +198,22 @@ impl Tree {
     }
 
     /// About how many bytes the changes through this handle, and through those that it was cloned of, ever made live, added or
-    /// copied: between two looks, [`Tree::held_bytes`] of a tree of a store grows by no more than this. Costs nothing.
+    /// copied: between two looks, what [`Tree::held_bytes`] says of all trees of a store together grows by no more than these
+    /// do, but for an eighth by which lists grow ahead. What a tree shares with another counts with the handle that made it. Costs
+    /// nothing.
     pub fn made_bytes(&self) -> u64 {
         self.made_bytes
+    }
+
+    /// The same tree, which never spills.
+    pub(in crate::context) fn staying_live(self) -> Tree {
+        Tree { stays_live: true, ..self }
     }
 
     /// Writes what is live to the pack when it is past the budget, before more is added.
     pub(super) fn spill_if_large(&mut self) -> Result<()> {
         let Some(load) = &self.load else { return Ok(()) };
-        if self.live_bytes <= load.budget() {
+        if self.live_bytes <= load.budget() || self.stays_live {
             return Ok(());
         }
         let load = Arc::clone(load);

@@ -433,6 +433,11 @@ impl Session {
         SessionStats { spare_bytes: self.store.spares.bytes(), ..self.store.counters.read() }
     }
 
+    /// Gives files back that are kept to be written over.
+    pub(crate) fn free_spares(&self) {
+        self.store.spares.clear();
+    }
+
     /// Where the session is.
     pub fn root(&self) -> &str {
         self.store.disk.root()

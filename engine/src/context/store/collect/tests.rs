@@ -5,9 +5,10 @@ use std::sync::Arc;
 use crate::context::files::collecting::marks::{Marks, Merging};
 use crate::context::files::collecting::rewrite::merged;
 use crate::context::files::control::{Control, Horizon};
+use crate::context::files::hash_index::SweepStage;
 use crate::context::files::record::{Record, Tag};
 use crate::context::hash::{self, CommitHash};
-use crate::context::options::Options;
+use crate::context::options::{Index, Options};
 use crate::context::pieces::kept::Kept;
 use crate::context::pieces::node::Known;
 use crate::context::store::collection::Sifting;
@@ -142,4 +143,51 @@ fn on_a_full_disk_the_file_of_hashes_makes_room_for_a_collection() {
     assert!(!has_file(&store), "it takes no space any more");
     assert_eq!(store.warnings(), Vec::<String>::new(), "the collection goes on as it was");
     assert_eq!(store.check().unwrap().commits, 1);
+}
+
+/// A merge of the index of all objects begins, and is saved, in steps of their own.
+#[test]
+fn what_is_done_whole_with_the_index_has_a_step_of_its_own() {
+    let options = Options { index: Index::Always, chunk_bytes: 100_000, ..Options::default() };
+    let disk = MemoryDisk::seeded(1);
+    let mut store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    let (mut tree, mut commits) = (store.empty_tree(), Vec::new());
+    for date in 0..60_u8 {
+        for name in 0..60_u8 {
+            let value = [[date; 20], [name; 20]].concat();
+            tree.add(&["a".to_owned(), name.to_string()], &value).unwrap();
+        }
+        let info = CommitInfo::new(&[], i64::from(date), "a", "b");
+        commits.push(store.commit(&mut tree, &info).unwrap());
+    }
+    store.collect(&commits[58]).unwrap();
+    let stage = |store: &Store| {
+        let tip = store.tip().unwrap();
+        let writer = tip.writer().unwrap();
+        let sweep = writer.collection.as_ref().and_then(|it| it.sweep.as_ref());
+        sweep.map(|sweep| sweep.stage)
+    };
+    let saved = || {
+        let is_snapshot = |name: &String| name.starts_with("index") && name.ends_with(".snapshot");
+        disk.files().into_iter().filter(is_snapshot).collect::<Vec<_>>()
+    };
+    assert_eq!(saved().len(), 1);
+    let mut steps = Vec::new();
+    loop {
+        let (before, place) = (stage(&store), saved());
+        let goes_on = store.collect_step(64).unwrap();
+        let is_saved = place != saved();
+        if before.is_some() {
+            assert_eq!(is_saved, before == Some(SweepStage::Saving));
+        }
+        steps.push((before, stage(&store)));
+        if !goes_on {
+            break;
+        }
+    }
+    let count = |stage| steps.iter().filter(|(before, _)| *before == Some(stage)).count();
+    assert!(count(SweepStage::Walking) > 10 && count(SweepStage::Merging) > 10, "{steps:?}");
+    assert_eq!((count(SweepStage::Beginning), count(SweepStage::Saving)), (1, 1), "{steps:?}");
+    let ended = steps.iter().find(|(before, after)| before.is_some() && after.is_none());
+    assert_eq!(ended, Some(&(Some(SweepStage::Saving), None)));
 }
