@@ -240,7 +240,7 @@ impl Folder {
             Store::open_read_only(folder, Options { lower, ..options })?
         };
         // What is read is not all that there was.
-        progress::warn_of(store.warnings().into_iter().filter(|told| told.contains(REPAIR)));
+        progress::warn_of(store.damage());
         Ok(store)
     }
 

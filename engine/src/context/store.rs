@@ -548,6 +548,13 @@ impl Store {
         self.warnings.all()
     }
 
+    /// The one of [`Store::warnings`] that tells of the damage before which the store is read, where it is read so.
+    #[must_use]
+    pub fn damage(&self) -> Option<String> {
+        let damage = self.damage.as_ref()?.what();
+        self.warnings.all().into_iter().find(|told| told.starts_with(damage))
+    }
+
     fn commit_at(&self, offset: u64) -> Result<(CommitHash, CommitBody)> {
         self.commit_in(&self.pack, offset)
     }

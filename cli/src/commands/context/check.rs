@@ -400,7 +400,7 @@ fn walk(arguments: &Folder, store: &Store, part: &Part) -> Result<(Walk, Checked
         }
     } else {
         // What "last" names, and a branch, is older than it was.
-        for told in store.warnings().into_iter().filter(|told| told.contains(advice::REPAIR)) {
+        if let Some(told) = store.damage() {
             let place = walk.add(told, None);
             walk.findings[place].is_of_chunk = true;
         }
@@ -461,7 +461,8 @@ fn check(arguments: &Folder, part: &Part, format: Format) -> Outcome {
     let (commits, nodes) = (checked.commits.max(commits), checked.nodes.max(directories));
     let values = checked.values.max(values);
     // What the pack lacks is among the findings.
-    let told = store.warnings().into_iter().filter(|told| !told.contains(advice::REPAIR));
+    let damage = store.damage();
+    let told = store.warnings().into_iter().filter(|told| Some(told) != damage.as_ref());
     let index: Vec<_> = told.chain(checked.index_faults.clone()).collect();
     let count = findings.len() + index.len() + checked.missing.len();
     let verdict = Verdict::sound(count == 0);
