@@ -115,7 +115,8 @@ impl Error {
 
     /// The same error of a context's own files, whose advice is [`Error::REPAIR_ADVICE`].
     pub(crate) fn of_context(self) -> Self {
-        if self.advice() == Some(Error::CHECK_ADVICE) {
+        // In a browser there is nothing that repairs.
+        if !cfg!(varvite_js) && self.advice() == Some(Error::CHECK_ADVICE) {
             self.advised(Error::REPAIR_ADVICE)
         } else {
             self

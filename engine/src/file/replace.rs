@@ -113,6 +113,9 @@ impl Replacement {
     /// nobody's way.
     pub fn begin(disk: &Arc<dyn Disk>, path: &str, access: Access) -> Result<Replacement> {
         let begin = |suffix| Replacement::begin_as(disk, path, format!("{path}{suffix}"), access);
+        if cfg!(varvite_js) {
+            return begin(SUFFIX);
+        }
         begin(SUFFIX).or_else(|error| match disk.exists(&format!("{path}{SUFFIX}")) {
             Ok(true) => begin(SUFFIX_AGAIN).map_err(|_| error),
             _ => Err(error),

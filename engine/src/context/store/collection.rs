@@ -301,12 +301,14 @@ impl Collection {
 
     /// Whether what was merged of the index is saved next.
     pub(super) fn saves_index(&self) -> bool {
-        self.sweep.as_ref().is_some_and(|sweep| sweep.stage == SweepStage::Saving)
+        !cfg!(varvite_js)
+            && self.sweep.as_ref().is_some_and(|sweep| sweep.stage == SweepStage::Saving)
     }
 
     /// What the next part of ridding the index costs at least, if it is one that is done whole.
     pub(super) fn next_of_index(&self, index: &HashIndex) -> u64 {
         match self.sweep.as_ref().map(|sweep| sweep.stage) {
+            _ if cfg!(varvite_js) => 0,
             Some(SweepStage::Beginning) => begin_cost(index),
             Some(SweepStage::Saving) => save_cost(index),
             _ => 0,
