@@ -52,8 +52,18 @@ impl Sound {
         let disk = self.disk.snapshot();
         disk.replace(name, bytes).unwrap();
         let allowed: Vec<&Told> = self.history.iter().rev().collect();
-        let answer = Store::open_read_only(disk as Arc<dyn Disk>, self.options.clone())
-            .and_then(|store| Ok((which(&store, &allowed)?, self.object_is_found(&store)?)));
+        let opened = Store::open_read_only(disk as Arc<dyn Disk>, self.options.clone());
+        // One that is read as it was before a damage says so, and who checks it hears of it.
+        if let Ok(store) = &opened
+            && let Some(told) = store.damage()
+        {
+            let folder = name.split('/').next().unwrap();
+            assert!(told.contains(folder), "{name}, {what:?}: does not name it: {told}");
+            assert_eq!(store.check().unwrap_err().kind(), Kind::Corrupt, "{name}, {what:?}");
+            return None;
+        }
+        let answer =
+            opened.and_then(|store| Ok((which(&store, &allowed)?, self.object_is_found(&store)?)));
         match answer {
             Ok((None, ())) => panic!("{name}, {what:?}: a wrong answer"),
             Ok((ago, ())) => ago,
