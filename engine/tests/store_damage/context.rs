@@ -60,6 +60,11 @@ impl Sound {
             let folder = name.split('/').next().unwrap();
             assert!(told.contains(folder), "{name}, {what:?}: does not name it: {told}");
             assert_eq!(store.check().unwrap_err().kind(), Kind::Corrupt, "{name}, {what:?}");
+            // What it knows are the first of the commits.
+            let mut log = store.log(usize::MAX).unwrap_or_default();
+            log.reverse();
+            let commits = allowed[0].commits.iter().map(|(hash, _)| hash);
+            assert!(log.iter().eq(commits.take(log.len())), "{name}, {what:?}: {log:?}");
             return None;
         }
         let answer =
